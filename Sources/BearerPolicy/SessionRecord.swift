@@ -1,0 +1,132 @@
+public import Chronology
+
+/// One stored login, as its file holds it: what must survive a restart, and nothing else (SPEC §5).
+///
+/// A value; every change is a new value that the store makes durable before anybody acts on it.
+public struct SessionRecord: Equatable, Sendable {
+  /// What the user calls it; at most 200 bytes of UTF-8, percent-encoded in the file's name.
+  public var name: String
+  /// The provider's name: an entry of the configuration, else a preset.
+  public var provider: String
+  /// Counts every new access token, from 1.
+  public var generation: UInt64
+  /// Present while it may serve: erased when the session is dead.
+  public var accessToken: Secret?
+  /// Present while it may still be presented: erased when it is fenced or the session is dead.
+  public var refreshToken: Secret?
+  /// When the access token was received, or imported.
+  public var obtainedAt: WallTime
+  /// The earliest of the sources present (SPEC §3), already corrected by the server's clock.
+  public var expiresAt: WallTime
+  public var expirySource: ExpirySource
+  /// The token was given by a person: its lifetime is unknown, so leeway is not capped by it.
+  public var isImported: Bool
+  public var standing: Standing
+  /// Present while a failure that proves nothing against the session keeps it from refreshing.
+  public var backoff: Backoff?
+  /// Refreshing has stopped until the configuration changes or `session refresh` says so.
+  public var configurationFault: ConfigurationFault?
+  /// A refresh token is about to be presented, or has been: while this stands and nobody holds the lock, the
+  /// outcome is unknown.
+  public var intent: Intent?
+  /// SHA-256 (lower-case hexadecimal) of every refresh token presented, newest last; at most `spentMax`.
+  public var spent: [Fingerprint]
+  /// Whether the one extra presentation inside a declared grace has been used for the present refresh token.
+  public var graceUsed: Bool
+
+  /// Older fingerprints fall out: a token that many generations old is refused by any server that rotates.
+  public static let spentMax = 64
+
+  public init(
+    name: String, provider: String, generation: UInt64 = 1, accessToken: Secret?, refreshToken: Secret?,
+    obtainedAt: WallTime, expiresAt: WallTime, expirySource: ExpirySource, isImported: Bool,
+    standing: Standing = .active, backoff: Backoff? = nil, configurationFault: ConfigurationFault? = nil,
+    intent: Intent? = nil, spent: [Fingerprint] = [], graceUsed: Bool = false
+  ) {
+    self.name = name
+    self.provider = provider
+    self.generation = generation
+    self.accessToken = accessToken
+    self.refreshToken = refreshToken
+    self.obtainedAt = obtainedAt
+    self.expiresAt = expiresAt
+    self.expirySource = expirySource
+    self.isImported = isImported
+    self.standing = standing
+    self.backoff = backoff
+    self.configurationFault = configurationFault
+    self.intent = intent
+    self.spent = spent
+    self.graceUsed = graceUsed
+  }
+}
+
+extension SessionRecord {
+  /// Whether the session can serve, and if not, why.
+  public enum Standing: Equatable, Sendable {
+    case active
+    /// The refresh token may have been used and is never presented again; the access token serves until its expiry.
+    case fenced(reason: String, since: WallTime)
+    /// Over: only a new login helps. `reason` is a code (`AUTH_REFRESH_TOKEN_REUSED`, `outcome_unknown`).
+    case dead(reason: String, since: WallTime)
+  }
+
+  public struct Backoff: Equatable, Sendable {
+    /// Failures in a row, from 1.
+    public var failures: UInt32
+    public var until: WallTime
+    /// One line for people; no secret, no body.
+    public var reason: String
+    public init(failures: UInt32, until: WallTime, reason: String) {
+      self.failures = failures
+      self.until = until
+      self.reason = reason
+    }
+  }
+
+  public struct ConfigurationFault: Equatable, Sendable {
+    /// The provider's code (`invalid_client`), or `http_404`.
+    public var code: String
+    public var since: WallTime
+    /// Fingerprint of the provider's settings that were refused: other settings end the fault.
+    public var settings: String
+    public init(code: String, since: WallTime, settings: String) {
+      self.code = code
+      self.since = since
+      self.settings = settings
+    }
+  }
+
+  public struct Intent: Equatable, Sendable {
+    public var fingerprint: Fingerprint
+    public var startedAt: WallTime
+    public var trigger: RefreshTrigger
+    public init(fingerprint: Fingerprint, startedAt: WallTime, trigger: RefreshTrigger) {
+      self.fingerprint = fingerprint
+      self.startedAt = startedAt
+      self.trigger = trigger
+    }
+  }
+}
+
+/// SHA-256 of a refresh token, 64 lower-case hexadecimal digits. Made above the import line.
+public struct Fingerprint: Hashable, Sendable {
+  public var hexadecimal: String
+  public init(hexadecimal: String) { self.hexadecimal = hexadecimal }
+}
+
+/// Which of SPEC §3's sources gave the expiry.
+public enum ExpirySource: String, Sendable, CaseIterable {
+  case expiresAt = "expires_at"
+  case expiresIn = "expires_in"
+  case jwt
+  case fallback
+}
+
+/// What asked for a refresh (SPEC §3).
+public enum RefreshTrigger: String, Sendable, CaseIterable {
+  case preflight
+  case ahead
+  case unauthorized = "401"
+  case command
+}

@@ -1,0 +1,125 @@
+#pragma once
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/types.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+// What the Glibc module does not carry (a _GNU_SOURCE function, a macro, a packed union), as plain functions.
+
+/// One readiness event, unpacked from struct epoll_event (which is packed on x86-64).
+struct bearerd_ready {
+  uint32_t events;
+  uint64_t data;
+};
+
+#define BEARERD_READY_MAX 128
+
+static inline int bearerd_epoll_add(int set, int descriptor, uint32_t events, uint64_t data) {
+  struct epoll_event event;
+  event.events = events;
+  event.data.u64 = data;
+  return epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+/// Fills at most BEARERD_READY_MAX entries of `into`; the time-out is in milliseconds.
+static inline int bearerd_epoll_wait(int set, struct bearerd_ready *into, int timeout) {
+  struct epoll_event events[BEARERD_READY_MAX];
+  int count = epoll_wait(set, events, BEARERD_READY_MAX, timeout);
+  for (int i = 0; i < count; i++) {
+    into[i].events = events[i].events;
+    into[i].data = events[i].data.u64;
+  }
+  return count;
+}
+
+static const uint32_t bearerd_EPOLLIN = EPOLLIN;
+static const uint32_t bearerd_EPOLLOUT = EPOLLOUT;
+static const uint32_t bearerd_EPOLLRDHUP = EPOLLRDHUP;
+static const uint32_t bearerd_EPOLLHUP = EPOLLHUP;
+static const uint32_t bearerd_EPOLLERR = EPOLLERR;
+static const uint32_t bearerd_EPOLLET = EPOLLET;
+
+static inline int bearerd_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
+static inline int bearerd_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+static inline int bearerd_timerfd(void) { return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK); }
+
+/// Arms `descriptor` for an absolute CLOCK_BOOTTIME instant in nanoseconds; 0 disarms it.
+static inline int bearerd_timerfd_arm(int descriptor, uint64_t nanoseconds) {
+  struct itimerspec spec = {{0, 0}, {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)}};
+  return timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &spec, 0);
+}
+
+static inline uint64_t bearerd_boottime(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_BOOTTIME, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/// Wall clock in milliseconds since 1970.
+static inline int64_t bearerd_walltime(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static inline int bearerd_accept(int listener) {
+  return accept4(listener, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/// The uid of the peer of a Unix socket, or -1 (SO_PEERCRED, unix(7)).
+static inline int64_t bearerd_peer_uid(int descriptor) {
+  struct ucred credentials;
+  socklen_t length = sizeof credentials;
+  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return -1;
+  return (int64_t)credentials.uid;
+}
+
+/// Takes an exclusive open-file-description lock on the whole file without waiting: 0, or -1 with errno
+/// EAGAIN where somebody else holds it. Closing the descriptor (or dying) releases it.
+static inline int bearerd_ofd_try_lock(int descriptor) {
+  struct flock lock;
+  memset(&lock, 0, sizeof lock);
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return fcntl(descriptor, F_OFD_SETLK, &lock);
+}
+
+static inline int bearerd_fcntl_dupfd_cloexec(int descriptor, int least) {
+  return fcntl(descriptor, F_DUPFD_CLOEXEC, least);
+}
+static inline int bearerd_set_nonblocking(int descriptor) {
+  int flags = fcntl(descriptor, F_GETFL);
+  return flags < 0 ? -1 : fcntl(descriptor, F_SETFL, flags | O_NONBLOCK);
+}
+static inline int bearerd_set_cloexec(int descriptor) { return fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
+static inline int bearerd_not_dumpable(void) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
+static inline int bearerd_set_name(const char *name) { return prctl(PR_SET_NAME, name, 0, 0, 0); }
+static inline void bearerd_ignore_sigpipe(void) { signal(SIGPIPE, SIG_IGN); }
+
+/// Raises the soft limit of open descriptors towards `wanted` (never above the hard limit); the limit now in force.
+static inline uint64_t bearerd_raise_descriptor_limit(uint64_t wanted) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  if (limit.rlim_cur < wanted) {
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  return limit.rlim_cur;
+}
