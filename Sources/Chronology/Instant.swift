@@ -46,7 +46,7 @@ public struct Interval: Comparable, Hashable, Sendable {
   public static func microseconds(_ count: Int64) -> Interval { Interval(saturating: count, times: 1_000) }
 
   /// Fractions of a second are kept to the nanosecond; a value out of range saturates and NaN is zero.
-  public static func seconds(_ count: Double) -> Interval {
+  public static func fractionalSeconds(_ count: Double) -> Interval {
     if count.isNaN { return .zero }
     let nanoseconds = count * 1e9
     if nanoseconds >= 9.2e18 { return Interval(nanoseconds: .max) }
