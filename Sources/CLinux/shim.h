@@ -1,7 +1,6 @@
 #pragma once
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1
-#endif
+// _GNU_SOURCE stays undefined: with it, structures of the C library differ from those that other modules
+// (CDispatch, COpenSSL) have seen, and the importer refuses both.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +18,13 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef F_OFD_SETLK
+#define F_OFD_SETLK 37
+#endif
+#ifndef CLOCK_BOOTTIME
+#define CLOCK_BOOTTIME 7
+#endif
 
 // What the Glibc module does not carry (a _GNU_SOURCE function, a macro, a packed union), as plain functions.
 
@@ -78,13 +84,19 @@ static inline int64_t bearerd_walltime(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+int accept4(int listener, struct sockaddr *address, socklen_t *length, int flags);
+
 static inline int bearerd_accept(int listener) {
   return accept4(listener, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 /// The uid of the peer of a Unix socket, or -1 (SO_PEERCRED, unix(7)).
 static inline int64_t bearerd_peer_uid(int descriptor) {
-  struct ucred credentials;
+  struct {
+    int32_t pid;
+    uint32_t uid;
+    uint32_t gid;
+  } credentials;
   socklen_t length = sizeof credentials;
   if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return -1;
   return (int64_t)credentials.uid;

@@ -1,0 +1,47 @@
+public import HTTPSyntax
+
+/// Buffers of two sizes that a loop lends to its connections: an idle connection holds none.
+///
+/// Owned by one loop. What comes back is kept up to a bound, so that memory follows load down again (I12).
+public final class BufferPool {
+  /// Small exchanges: head and body of most requests fit.
+  public static let ordinaryBytes = 16 * 1024
+  /// The longest head and bulk bodies. An offset into it fits 16 bits.
+  public static let largeBytes = 65_535
+
+  private var ordinary: [ByteBuffer] = []
+  private var large: [ByteBuffer] = []
+  private let ordinaryKeptMax: Int
+  private let largeKeptMax: Int
+
+  /// Bytes lent at present: the buffer gauge.
+  public private(set) var lentBytes = 0
+
+  public init(ordinaryKeptMax: Int = 128, largeKeptMax: Int = 16) {
+    self.ordinaryKeptMax = ordinaryKeptMax
+    self.largeKeptMax = largeKeptMax
+    ordinary.reserveCapacity(ordinaryKeptMax)
+    large.reserveCapacity(largeKeptMax)
+  }
+
+  public func borrowOrdinary() -> ByteBuffer {
+    lentBytes += Self.ordinaryBytes
+    return ordinary.popLast() ?? ByteBuffer(capacity: Self.ordinaryBytes)
+  }
+
+  public func borrowLarge() -> ByteBuffer {
+    lentBytes += Self.largeBytes
+    return large.popLast() ?? ByteBuffer(capacity: Self.largeBytes)
+  }
+
+  /// Takes a buffer back, empty or not; its content is gone.
+  public func giveBack(_ buffer: ByteBuffer) {
+    buffer.reset()
+    lentBytes -= buffer.capacity
+    if buffer.capacity == Self.ordinaryBytes {
+      if ordinary.count < ordinaryKeptMax { ordinary.append(buffer) }
+    } else if buffer.capacity == Self.largeBytes {
+      if large.count < largeKeptMax { large.append(buffer) }
+    }
+  }
+}

@@ -1,0 +1,229 @@
+import CLinux
+import COpenSSL
+import Glibc
+
+/// What one read or write did. Expected outcomes are values; nothing here throws.
+public enum IOResult: Equatable, Sendable {
+  /// At least one byte.
+  case bytes(Int)
+  case wouldBlock
+  /// The peer ended in order: FIN in plaintext, close_notify over TLS.
+  case endOfStream
+  case failed(IOFault)
+}
+
+public enum IOFault: Equatable, Sendable {
+  /// errno.
+  case socket(Int32)
+  /// A TLS stream that ended without close_notify: it may have been cut by anybody (I9).
+  case truncated
+  case tls
+
+  public var isReset: Bool { self == .socket(ECONNRESET) || self == .socket(EPIPE) }
+}
+
+/// A connected byte stream on a loop: plain, or TLS over the same descriptor.
+///
+/// Keeps account of edge-triggered readiness: `mayRead` and `mayWrite` are true until the kernel says otherwise.
+/// Loop-owned; the descriptor is closed with the channel.
+public final class Channel {
+  public let descriptor: Int32
+  private let owned: Descriptor
+  private var tls: OpaquePointer?
+
+  public private(set) var mayRead = false
+  public private(set) var mayWrite = true
+  /// The peer's FIN has arrived; unread data may precede it.
+  public private(set) var sawPeerShutdown = false
+  public private(set) var sawError = false
+
+  public init(_ descriptor: consuming Descriptor) {
+    self.descriptor = descriptor.raw
+    owned = descriptor
+  }
+
+  deinit { if let tls { SSL_free(tls) } }
+
+  public var isTLS: Bool { tls != nil }
+
+  public func note(_ readiness: Readiness) {
+    if !readiness.isDisjoint(with: [.readable, .peerShutdown, .hangup, .error]) { mayRead = true }
+    if !readiness.isDisjoint(with: [.writable, .hangup, .error]) { mayWrite = true }
+    if !readiness.isDisjoint(with: [.peerShutdown, .hangup]) { sawPeerShutdown = true }
+    if readiness.contains(.error) { sawError = true }
+  }
+
+  /// Reads once into `buffer` (not empty).
+  public func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+    if let tls { return readTLS(tls, buffer) }
+    while true {
+      let count = Glibc.recv(descriptor, buffer.baseAddress, buffer.count, 0)
+      if count > 0 {
+        // A short read means drained, unless a FIN waits behind the data: edge-triggered, both came as one event.
+        if count < buffer.count && !sawPeerShutdown { mayRead = false }
+        return .bytes(count)
+      }
+      if count == 0 { return .endOfStream }
+      switch errno {
+      case EINTR: continue
+      case EAGAIN:
+        mayRead = false
+        return .wouldBlock
+      case let code: return .failed(.socket(code))
+      }
+    }
+  }
+
+  /// Writes once from `buffer` (not empty); fewer bytes than asked may leave.
+  public func write(_ buffer: UnsafeRawBufferPointer) -> IOResult {
+    if let tls { return writeTLS(tls, buffer) }
+    while true {
+      let count = Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
+      if count >= 0 {
+        if count < buffer.count { mayWrite = false }
+        return .bytes(count)
+      }
+      switch errno {
+      case EINTR: continue
+      case EAGAIN:
+        mayWrite = false
+        return .wouldBlock
+      case let code: return .failed(.socket(code))
+      }
+    }
+  }
+
+  /// Writes `first` and then `second` with one system call in plaintext.
+  public func write(_ first: UnsafeRawBufferPointer, _ second: UnsafeRawBufferPointer) -> IOResult {
+    if tls != nil || first.isEmpty { return write(first.isEmpty ? second : first) }
+    var parts = (
+      iovec(iov_base: UnsafeMutableRawPointer(mutating: first.baseAddress), iov_len: first.count),
+      iovec(iov_base: UnsafeMutableRawPointer(mutating: second.baseAddress), iov_len: second.count)
+    )
+    while true {
+      let count = withUnsafeMutableBytes(of: &parts) { bytes in
+        var message = msghdr()
+        message.msg_iov = bytes.baseAddress!.assumingMemoryBound(to: iovec.self)
+        message.msg_iovlen = 2
+        return sendmsg(descriptor, &message, Int32(MSG_NOSIGNAL))
+      }
+      if count >= 0 {
+        if count < first.count + second.count { mayWrite = false }
+        return .bytes(count)
+      }
+      switch errno {
+      case EINTR: continue
+      case EAGAIN:
+        mayWrite = false
+        return .wouldBlock
+      case let code: return .failed(.socket(code))
+      }
+    }
+  }
+
+  /// Ends our side in order: close_notify over TLS, then FIN. Reading goes on.
+  public func shutdownWriting() {
+    if let tls, bearerd_SSL_in_init(tls) == 0 { _ = SSL_shutdown(tls) }
+    ERR_clear_error()
+    _ = Glibc.shutdown(descriptor, Int32(SHUT_WR))
+  }
+
+  /// From here on closing sends RST.
+  public func resetOnClose() { SocketOptions.resetOnClose(descriptor) }
+
+  // MARK: TLS
+
+  /// Takes `session` over (freed with the channel); the handshake is still to be made.
+  public func startTLS(_ session: OpaquePointer) {
+    SSL_set_fd(session, descriptor)
+    SSL_set_connect_state(session)
+    tls = session
+  }
+
+  public enum HandshakeResult: Equatable, Sendable {
+    case done
+    case wouldBlock
+    /// One line for people.
+    case failed(String)
+  }
+
+  public func continueHandshake() -> HandshakeResult {
+    guard let tls else { return .done }
+    ERR_clear_error()
+    let result = SSL_do_handshake(tls)
+    if result == 1 {
+      mayRead = true
+      return .done
+    }
+    switch SSL_get_error(tls, result) {
+    case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
+      mayRead = false
+      return .wouldBlock
+    case SSL_ERROR_SYSCALL where ERR_peek_error() == 0:
+      return .failed("the peer closed the connection during the TLS handshake")
+    case _:
+      let verified = SSL_get_verify_result(tls)
+      if verified != Int(X509_V_OK) {
+        return .failed("certificate verification failed: \(String(cString: X509_verify_cert_error_string(verified)))")
+      }
+      return .failed(TLSErrors.describe())
+    }
+  }
+
+  /// The protocol chosen by ALPN, or nil.
+  public var negotiatedProtocol: String? {
+    guard let tls else { return nil }
+    var name: UnsafePointer<UInt8>?
+    var count: UInt32 = 0
+    SSL_get0_alpn_selected(tls, &name, &count)
+    guard let name, count > 0 else { return nil }
+    return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
+  }
+
+  public var isResumed: Bool { tls.map { SSL_session_reused($0) == 1 } ?? false }
+
+  private func readTLS(_ tls: OpaquePointer, _ buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+    ERR_clear_error()
+    let count = SSL_read(tls, buffer.baseAddress, Int32(clamping: buffer.count))
+    if count > 0 { return .bytes(Int(count)) }
+    switch SSL_get_error(tls, count) {
+    case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
+      mayRead = false
+      return .wouldBlock
+    case SSL_ERROR_ZERO_RETURN: return .endOfStream
+    case SSL_ERROR_SYSCALL:
+      let code = errno
+      return .failed(code == 0 ? .truncated : .socket(code))
+    case _:
+      // OpenSSL 3 reports a FIN without close_notify here, as SSL_R_UNEXPECTED_EOF_WHILE_READING.
+      let reason = Int32(truncatingIfNeeded: ERR_peek_error() & 0x7f_ffff)
+      return .failed(reason == SSL_R_UNEXPECTED_EOF_WHILE_READING ? .truncated : .tls)
+    }
+  }
+
+  private func writeTLS(_ tls: OpaquePointer, _ buffer: UnsafeRawBufferPointer) -> IOResult {
+    ERR_clear_error()
+    let count = SSL_write(tls, buffer.baseAddress, Int32(clamping: buffer.count))
+    if count > 0 { return .bytes(Int(count)) }
+    switch SSL_get_error(tls, count) {
+    case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
+      mayWrite = false
+      return .wouldBlock
+    case SSL_ERROR_SYSCALL:
+      let code = errno
+      return .failed(.socket(code == 0 ? EPIPE : code))
+    case _: return .failed(.tls)
+    }
+  }
+}
+
+enum TLSErrors {
+  /// The oldest queued OpenSSL error as one line; the queue is emptied.
+  static func describe() -> String {
+    let code = ERR_get_error()
+    ERR_clear_error()
+    guard code != 0 else { return "TLS failed without a reason" }
+    if let reason = ERR_reason_error_string(code) { return "TLS: \(String(cString: reason))" }
+    return "TLS error \(code)"
+  }
+}

@@ -1,0 +1,242 @@
+import CLinux
+public import Chronology
+public import Dispatch
+import Glibc
+import Synchronization
+
+/// What the kernel said of a descriptor, edge-triggered (epoll(7)).
+public struct Readiness: OptionSet, Sendable {
+  public let rawValue: UInt32
+  public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+  public static let readable = Readiness(rawValue: bearerd_EPOLLIN)
+  public static let writable = Readiness(rawValue: bearerd_EPOLLOUT)
+  /// The peer has shut its writing side down: data and FIN can arrive as one event, so read to the end.
+  public static let peerShutdown = Readiness(rawValue: bearerd_EPOLLRDHUP)
+  public static let hangup = Readiness(rawValue: bearerd_EPOLLHUP)
+  public static let error = Readiness(rawValue: bearerd_EPOLLERR)
+}
+
+/// Something a loop wakes: it owns a descriptor, a deadline, or both.
+///
+/// Called on the loop's queue only. The loop holds it strongly from `enroll` until `dismiss`.
+public protocol LoopMember: AnyObject {
+  func ready(_ readiness: Readiness)
+  func deadlinePassed()
+}
+
+/// A serial queue, and an epoll set that one dispatch source on that queue watches.
+///
+/// Everything a loop owns is touched on its queue alone, so the request path has no lock. Readiness comes in
+/// batches: a dispatch source per descriptor costs 26 µs of CPU per small proxied request, this 10.8, a bare
+/// epoll loop 10.2 (measured, 64 connections). Descriptors are registered once, edge-triggered.
+public final class EventLoop: @unchecked Sendable {
+  public let index: Int
+  public let queue: DispatchQueue
+
+  /// Read once per turn; not the time of this very instruction.
+  public private(set) var now: Instant
+
+  public let buffers: BufferPool
+
+  private let epollDescriptor: Descriptor
+  private let timerDescriptor: Descriptor
+  private let source: any DispatchSourceRead
+  private let events: UnsafeMutablePointer<bearerd_ready>
+  private var members: [Member] = []
+  private var freeIndices: [UInt32] = []
+  private var deadlines = DeadlineHeap()
+  private var timerArmedFor = Instant.never
+
+  private struct Member {
+    var occupant: (any LoopMember)?
+    var generation: UInt32 = 0
+    var deadline = Instant.never
+    /// The earliest heap entry of this member; a later deadline waits for it and is then entered again.
+    var entered = Instant.never
+  }
+
+  private static let timerToken = UInt64.max
+  /// A turn hands the queue back after this many batches, so that posted work is not starved.
+  private static let batchesMax = 64
+
+  /// Throws where the kernel has no descriptor left.
+  public init(index: Int, buffers: BufferPool = BufferPool()) throws(SocketFault) {
+    self.index = index
+    self.buffers = buffers
+    queue = DispatchQueue(label: "bearerd.loop.\(index)", qos: .userInitiated, autoreleaseFrequency: .never)
+    epollDescriptor = Descriptor(try checked(bearerd_epoll_create(), "epoll_create1"))
+    timerDescriptor = Descriptor(try checked(bearerd_timerfd(), "timerfd_create"))
+    now = Instant(nanoseconds: bearerd_boottime())
+    events = .allocate(capacity: Int(BEARERD_READY_MAX))
+    _ = try checked(
+      bearerd_epoll_add(epollDescriptor.raw, timerDescriptor.raw, bearerd_EPOLLIN, Self.timerToken), "epoll_ctl")
+    source = DispatchSource.makeReadSource(fileDescriptor: epollDescriptor.raw, queue: queue)
+    source.setEventHandler { [unowned self] in turn() }
+    source.activate()
+  }
+
+  /// A loop is ended by `stop` before its last reference goes.
+  deinit { events.deallocate() }
+
+  /// Ends the watching; no member is called after the queue's present work. Members are released.
+  public func stop() {
+    source.setCancelHandler { [self] in
+      members.removeAll()
+      freeIndices.removeAll()
+    }
+    source.cancel()
+  }
+
+  /// Runs `work` on the loop's queue, from anywhere.
+  public func post(_ work: @escaping @Sendable () -> Void) {
+    queue.async { [self] in
+      now = Instant(nanoseconds: bearerd_boottime())
+      work()
+      armTimer()
+    }
+  }
+
+  // MARK: members
+
+  /// A place for `member`, without a descriptor yet. Slots are reused; their generation tells old events apart.
+  public func enroll(_ member: any LoopMember) -> MemberToken {
+    if let index = freeIndices.popLast() {
+      members[Int(index)].occupant = member
+      members[Int(index)].deadline = .never
+      members[Int(index)].entered = .never
+      return MemberToken(index: index, generation: members[Int(index)].generation)
+    }
+    members.append(Member(occupant: member))
+    return MemberToken(index: UInt32(members.count - 1), generation: 0)
+  }
+
+  /// Watches `descriptor` for `token`'s member until the descriptor is closed.
+  public func watch(_ descriptor: Int32, for token: MemberToken) throws(SocketFault) {
+    let interest = bearerd_EPOLLIN | bearerd_EPOLLOUT | bearerd_EPOLLRDHUP | bearerd_EPOLLET
+    _ = try checked(bearerd_epoll_add(epollDescriptor.raw, descriptor, interest, token.packed), "epoll_ctl")
+  }
+
+  /// The same place and descriptor for another member, as when a connector hands a connection over.
+  public func transfer(_ token: MemberToken, to member: any LoopMember) {
+    guard isCurrent(token) else { return }
+    members[Int(token.index)].occupant = member
+  }
+
+  /// Forgets the member; events already fetched for it are dropped. Close its descriptor too.
+  public func dismiss(_ token: MemberToken) {
+    guard isCurrent(token) else { return }
+    members[Int(token.index)].occupant = nil
+    members[Int(token.index)].generation &+= 1
+    members[Int(token.index)].deadline = .never
+    freeIndices.append(token.index)
+  }
+
+  /// Calls the member's `deadlinePassed` at or soon after `deadline`; each call replaces the one before, `never` ends it.
+  ///
+  /// Moving a deadline later costs nothing: a request that sets one for each of its phases makes no system call.
+  public func setDeadline(_ deadline: Instant, for token: MemberToken) {
+    guard isCurrent(token) else { return }
+    let index = Int(token.index)
+    members[index].deadline = deadline
+    if deadline < members[index].entered {
+      members[index].entered = deadline
+      deadlines.insert(deadline, token)
+    }
+  }
+
+  public var memberCount: Int { members.count - freeIndices.count }
+
+  private func isCurrent(_ token: MemberToken) -> Bool {
+    Int(token.index) < members.count && members[Int(token.index)].generation == token.generation
+      && members[Int(token.index)].occupant != nil
+  }
+
+  // MARK: a turn
+
+  private func turn() {
+    var batches = 0
+    while batches < Self.batchesMax {
+      let count = bearerd_epoll_wait(epollDescriptor.raw, events, 0)
+      if count <= 0 { break }
+      now = Instant(nanoseconds: bearerd_boottime())
+      for position in 0..<Int(count) { deliver(events[position]) }
+      batches += 1
+    }
+    fireDeadlines()
+    armTimer()
+  }
+
+  private func deliver(_ event: bearerd_ready) {
+    if event.data == Self.timerToken {
+      var expirations: UInt64 = 0
+      _ = Glibc.read(timerDescriptor.raw, &expirations, 8)
+      timerArmedFor = .never
+      return
+    }
+    let token = MemberToken(packed: event.data)
+    guard isCurrent(token), let member = members[Int(token.index)].occupant else { return }
+    member.ready(Readiness(rawValue: event.events))
+  }
+
+  private func fireDeadlines() {
+    while let (instant, token) = deadlines.first, instant <= now {
+      deadlines.removeFirst()
+      let index = Int(token.index)
+      guard isCurrent(token), members[index].entered == instant else { continue }
+      members[index].entered = .never
+      let deadline = members[index].deadline
+      if deadline > now {
+        if deadline != .never {
+          members[index].entered = deadline
+          deadlines.insert(deadline, token)
+        }
+      } else {
+        members[index].deadline = .never
+        members[index].occupant?.deadlinePassed()
+      }
+    }
+  }
+
+  private func armTimer() {
+    guard let (instant, _) = deadlines.first, instant < timerArmedFor else { return }
+    timerArmedFor = instant
+    // An instant already past must still fire: 0 would disarm.
+    _ = bearerd_timerfd_arm(timerDescriptor.raw, max(1, instant.nanoseconds))
+  }
+}
+
+/// A member's place in its loop.
+public struct MemberToken: Hashable, Sendable {
+  var index: UInt32
+  var generation: UInt32
+
+  init(index: UInt32, generation: UInt32) {
+    self.index = index
+    self.generation = generation
+  }
+
+  init(packed: UInt64) {
+    index = UInt32(truncatingIfNeeded: packed)
+    generation = UInt32(truncatingIfNeeded: packed >> 32)
+  }
+
+  var packed: UInt64 { UInt64(index) | UInt64(generation) << 32 }
+}
+
+/// A value that belongs to a loop and may travel through closures, but is opened on that loop's queue only.
+public struct LoopBound<Value>: @unchecked Sendable {
+  private let value: Value
+  private let loop: EventLoop
+
+  public init(_ value: Value, on loop: EventLoop) {
+    self.value = value
+    self.loop = loop
+  }
+
+  /// Traps off the loop's queue: that would be a race.
+  public var onLoop: Value {
+    dispatchPrecondition(condition: .onQueue(loop.queue))
+    return value
+  }
+}
