@@ -1,0 +1,130 @@
+internal import TOMLKit
+
+/// A TOML value, free of the parser that made it.
+enum TOMLNode {
+  case string(String)
+  case integer(Int)
+  case float(Double)
+  case boolean(Bool)
+  /// Dates and times: no setting is one.
+  case time
+  case array([TOMLNode])
+  /// TOML tables have no order.
+  case table([String: TOMLNode])
+
+  /// The document's root table, or why it is not TOML 1.0.
+  static func parse(_ text: String) -> Result<[String: TOMLNode], ConfigurationError> {
+    if let position = firstNUL(in: text) {
+      let problem = ConfigurationError.Problem.syntax(
+        message: "a NUL character", line: position.line, column: position.column)
+      return .failure(ConfigurationError(key: "", problem: problem))
+    }
+    do {
+      return .success(entries(of: try TOMLTable(string: text)))
+    } catch let error as TOMLParseError {
+      let at = error.source.begin
+      let problem = ConfigurationError.Problem.syntax(message: error.description, line: at.line, column: at.column)
+      return .failure(ConfigurationError(key: "", problem: problem))
+    } catch {
+      return .failure(ConfigurationError(key: "", problem: .syntax(message: "not TOML", line: 1, column: 1)))
+    }
+  }
+
+  private static func entries(of table: TOMLTable) -> [String: TOMLNode] {
+    var entries: [String: TOMLNode] = [:]
+    for (key, value) in table { entries[key] = TOMLNode(value) }
+    return entries
+  }
+
+  private init(_ value: any TOMLValueConvertible) {
+    if let text = value.string {
+      self = .string(text)
+    } else if let number = value.int {
+      self = .integer(number)
+    } else if let flag = value.bool {
+      self = .boolean(flag)
+    } else if let number = value.double {
+      self = .float(number)
+    } else if let array = value.array {
+      self = .array(array.map { TOMLNode($0) })
+    } else if let table = value.table {
+      self = .table(Self.entries(of: table))
+    } else {
+      self = .time
+    }
+  }
+
+  /// The parser hands strings over as C strings: a NUL, written out or as an escape, would cut one short unseen.
+  private static func firstNUL(in text: String) -> (line: Int, column: Int)? {
+    for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+      for needle in ["\0", "\\u0000", "\\U00000000"] {
+        if let found = line.firstRange(of: needle) {
+          return (index + 1, line.distance(from: line.startIndex, to: found.lowerBound) + 1)
+        }
+      }
+    }
+    return nil
+  }
+}
+
+extension TOMLNode {
+  /// The value for an error message, cut to what a line can hold; the parts of a URL that may be secret are left out (I10).
+  var shown: String {
+    switch self {
+    case .string(let text) where text.contains("://") && text.contains { $0 == "@" || $0 == "?" }:
+      "a URL with user information or a query"
+    case .string(let text): TOMLText.quoted(text.count <= 80 ? text : text.prefix(77) + "...")
+    case .integer(let number): String(number)
+    case .float(let number): String(number)
+    case .boolean(let flag): String(flag)
+    case .time, .array, .table: typeName
+    }
+  }
+
+  var typeName: String {
+    switch self {
+    case .string: "a string"
+    case .integer: "an integer"
+    case .float: "a float"
+    case .boolean: "a boolean"
+    case .time: "a date or time"
+    case .array: "an array"
+    case .table: "a table"
+    }
+  }
+}
+
+/// Spelling of TOML 1.0 keys and strings.
+enum TOMLText {
+  /// A basic string.
+  static func quoted(_ text: some StringProtocol) -> String {
+    var result = "\""
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\"": result += "\\\""
+      case "\\": result += "\\\\"
+      case "\n": result += "\\n"
+      case "\t": result += "\\t"
+      case "\r": result += "\\r"
+      case _ where scalar.value < 0x20 || scalar.value == 0x7F:
+        let digits = String(scalar.value, radix: 16, uppercase: true)
+        result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+      default: result.unicodeScalars.append(scalar)
+      }
+    }
+    return result + "\""
+  }
+
+  /// Bare where that is allowed.
+  static func key(_ name: String) -> String { isBare(name) ? name : quoted(name) }
+
+  static func isBare(_ name: String) -> Bool {
+    !name.isEmpty
+      && name.utf8.allSatisfy { byte in
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "_"), UInt8(ascii: "-"): true
+        default: false
+        }
+      }
+  }
+}
