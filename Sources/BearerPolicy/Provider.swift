@@ -5,8 +5,14 @@ public import Chronology
 /// A preset fills it; the configuration may override each field. Header and field values may be secret.
 public struct Provider: Equatable, Sendable {
   public var name: String
-  /// Absolute `http` or `https` URL of the token endpoint; nil until the configuration gives it.
+  /// Absolute `http` or `https` URL of the token endpoint; nil until the configuration gives it. `{name}` stands
+  /// for the parameter of that name.
   public var endpoint: String?
+  /// Names that may stand in braces in `endpoint` and in the values of `headers` (`domain`, `tenant`, `api_key`).
+  /// Each is a setting of the same name.
+  public var parameterNames: [String] = []
+  /// The values given so far, by name.
+  public var parameters: [String: Secret] = [:]
   public var method: Method = .post
   public var encoding: Encoding = .form
   /// The name under which the refresh token is sent.
@@ -18,11 +24,16 @@ public struct Provider: Equatable, Sendable {
   public var clientAuthentication: ClientAuthentication = .none
   public var oauthClientID: String?
   public var oauthClientSecret: Secret?
+  /// The names under which the client's identifier and secret are sent in the body.
+  public var clientIDField: String = "client_id"
+  public var clientSecretField: String = "client_secret"
   public var response = ResponsePaths()
   public var expirySources: [ExpirySource] = [.expiresAt, .expiresIn, .jwt]
   /// Lifetime assumed where no source is present.
   public var fallbackLifetime: Interval = .seconds(900)
-  /// Where an error's code stands in a JSON body, dotted (`error`, `error.message`, `errors.0.code`); the first that is present counts.
+  /// Where an error's code stands in a JSON body, dotted (`error`, `error.message`, `errors.0.code`). Of the codes
+  /// that are present, the first that one of the lists below names decides. `a+b` joins two members with a plus
+  /// sign, for providers whose code means something only beside another member.
   public var codePaths: [String] = ["error"]
   public var deadCodes: [String] = ["invalid_grant"]
   public var deadStatuses: [Int] = []
@@ -31,7 +42,7 @@ public struct Provider: Equatable, Sendable {
   ]
   public var knownCodes: [String] = ["temporarily_unavailable", "server_error", "slow_down"]
   public var knownStatuses: [Int] = [429]
-  /// Every complete answer other than 200 that is not dead proves that nothing rotated (seed 000).
+  /// Every complete answer other than 200 that is not dead leaves the session as it was (seeds 000 and 003).
   public var everyOtherStatusIsKnown = false
   public var rotation: Rotation = .sometimes
   public var grace: Grace = .none

@@ -10,16 +10,28 @@ public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConver
 
   public init(bytes: some Collection<UInt8>) { storage = Storage(bytes) }
 
+  /// Takes the bytes over without a copy that nobody would zero, and leaves `bytes` empty.
+  public init(taking bytes: inout [UInt8]) {
+    var taken: [UInt8] = []
+    swap(&taken, &bytes)
+    storage = Storage(taken)
+  }
+
   public var count: Int { storage.bytes.count }
   public var isEmpty: Bool { storage.bytes.isEmpty }
 
   /// The view is valid during the call only.
   public func withBytes<Result>(_ body: (RawSpan) throws -> Result) rethrows -> Result {
-    try body(storage.bytes.span.bytesView)
+    // `Span.bytes` is marked unsafe for general elements; bytes of bytes are safe.
+    let bytes = storage.bytes
+    return try body(unsafe bytes.span.bytes)
   }
 
   /// The text, for the one place that must write it out: a request, a session's file, a prompt's answer.
   public func reveal() -> String { String(decoding: storage.bytes, as: UTF8.self) }
+
+  /// Copies the bytes to the end of `destination`, which is then as secret as this.
+  public func append(to destination: inout [UInt8]) { destination.append(contentsOf: storage.bytes) }
 
   public var description: String { "[redacted]" }
   public var debugDescription: String { "[redacted]" }
@@ -45,9 +57,4 @@ extension Secret: Equatable {
     for index in left.storage.bytes.indices { difference |= left.storage.bytes[index] ^ right.storage.bytes[index] }
     return difference == 0
   }
-}
-
-extension Span<UInt8> {
-  /// `Span.bytes` is marked unsafe for general elements; bytes of bytes are safe.
-  fileprivate var bytesView: RawSpan { unsafe self.bytes }
 }

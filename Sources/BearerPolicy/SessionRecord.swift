@@ -29,10 +29,14 @@ public struct SessionRecord: Equatable, Sendable {
   /// A refresh token is about to be presented, or has been: while this stands and nobody holds the lock, the
   /// outcome is unknown.
   public var intent: Intent?
-  /// SHA-256 (lower-case hexadecimal) of every refresh token presented, newest last; at most `spentMax`.
+  /// SHA-256 (lower-case hexadecimal) of the refresh tokens whose presentation succeeded, may have succeeded, or
+  /// ended the session, newest last; at most `spentMax`. A token that a success left in force is not among them.
   public var spent: [Fingerprint]
   /// Whether the one extra presentation inside a declared grace has been used for the present refresh token.
   public var graceUsed: Bool
+  /// Present after an outcome that is unknown while a declared grace is open: the refresh token may be presented
+  /// once more before this moment, and never from then on.
+  public var graceUntil: WallTime?
 
   /// Older fingerprints fall out: a token that many generations old is refused by any server that rotates.
   public static let spentMax = 64
@@ -41,7 +45,8 @@ public struct SessionRecord: Equatable, Sendable {
     name: String, provider: String, generation: UInt64 = 1, accessToken: Secret?, refreshToken: Secret?,
     obtainedAt: WallTime, expiresAt: WallTime, expirySource: ExpirySource, isImported: Bool,
     standing: Standing = .active, backoff: Backoff? = nil, configurationFault: ConfigurationFault? = nil,
-    intent: Intent? = nil, spent: [Fingerprint] = [], graceUsed: Bool = false
+    intent: Intent? = nil, spent: [Fingerprint] = [], graceUsed: Bool = false,
+    graceUntil: WallTime? = nil
   ) {
     self.name = name
     self.provider = provider
@@ -58,6 +63,7 @@ public struct SessionRecord: Equatable, Sendable {
     self.intent = intent
     self.spent = spent
     self.graceUsed = graceUsed
+    self.graceUntil = graceUntil
   }
 }
 
