@@ -1,0 +1,261 @@
+public import BearerPolicy
+internal import Glibc
+internal import Synchronization
+
+/// Room on disk for the answer of a refresh, made before the refresh token is sent: a full disk is found first.
+///
+/// Belongs to the lock it was reserved under; unused, it goes with `discard()` or with the value's life.
+public final class ReservedResult: Sendable {
+  fileprivate let file: Mutex<Descriptor?>
+  private let path: String
+  private let lock: SessionLock
+  private let disk: Disk
+
+  fileprivate init(file: consuming Descriptor, lock: SessionLock, disk: Disk) {
+    path = file.path
+    self.file = Mutex(consume file)
+    self.lock = lock
+    self.disk = disk
+  }
+
+  deinit { discard() }
+
+  /// Removes the file if it was not used; again is nothing.
+  public func discard() {
+    let wasOpen = file.withLock { file in
+      defer { file = nil }
+      switch file {
+      case .some: return true
+      case .none: return false
+      }
+    }
+    // Without the lock the path may be the next holder's; ours was, or will be, swept by a holder.
+    if wasOpen { lock.whileHeld { _ = try? disk.unlink(path) } }
+  }
+
+  /// Writes the result and makes its content durable; the caller renames it.
+  fileprivate func fill(_ bytes: [UInt8]) throws(DiskError) {
+    try file.withLock { (file) throws(DiskError) in
+      switch file {
+      case .some(let open):
+        try disk.write(open, bytes)
+        try disk.truncate(open, count: bytes.count)
+        try disk.sync(open)
+      case .none:
+        preconditionFailure("a reserved result is used once")
+      }
+    }
+  }
+
+  /// The file has its final name: closed, and no longer ours to remove.
+  fileprivate func renamed() {
+    file.withLock { $0 = nil }
+  }
+}
+
+extension FileSessionStore {
+  /// Least room reserved for a result: two tokens of the longest that is accepted (16 KiB each), twice.
+  static let reservedBytesMin = 64 << 10
+  /// The longest access token, and as much for a refresh token.
+  private static let tokensBytesMax = 32 << 10
+  /// Attempts at a creation that reads back as it was written (seed 003).
+  private static let createAttemptsMax = 3
+
+  /// Makes `record` the session's durable state. The file before it stays whole until then.
+  public func replace(_ record: SessionRecord, lock: SessionLock) throws(StoreFault) {
+    let name = try checked(record.name, lock)
+    let old = try? load(name)
+    try put(record, name)
+    index.follow(from: old, to: record, name)
+  }
+
+  /// Reserves room for the answer, then makes `record`, which carries the intent, durable: after it returns the
+  /// refresh token may be sent. On a throw nothing may be sent, and the session is as it was.
+  public func writeIntent(_ record: SessionRecord, lock: SessionLock) throws(StoreFault) -> ReservedResult {
+    precondition(record.intent != nil, "the record carries the intent")
+    let name = try checked(record.name, lock)
+    // The last moment at which a lock that is none any more does no harm.
+    try checkInPlace(lock)
+    let old = try? load(name)
+    let reserved = try reserve(name, record, lock)
+    do {
+      try put(record, name)
+    } catch {
+      reserved.discard()
+      // Renamed but not made durable: the intent must not stay, for it would end a session whose token was not sent.
+      if let old, (try? load(name)) == record { try? put(old, name) }
+      throw error
+    }
+    index.follow(from: old, to: record, name)
+    FaultPoint.reached("after-intent")
+    return reserved
+  }
+
+  private func reserve(
+    _ name: SessionName, _ record: SessionRecord, _ lock: SessionLock
+  ) throws(StoreFault) -> ReservedResult {
+    let path = resultPath(name)
+    var bytes = record.fileBytes()
+    let count = max(Self.reservedBytesMin, 2 * bytes.count + Self.tokensBytesMax)
+    wipe(&bytes)
+    do {
+      try disk.unlink(path)
+      let file = try disk.open(path, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
+      try disk.allocate(file, count: count)
+      try disk.sync(file)
+      try disk.syncDirectory(shardPath(name))
+      return ReservedResult(file: file, lock: lock, disk: disk)
+    } catch {
+      _ = try? disk.unlink(path)
+      throw .writing(path, error)
+    }
+  }
+
+  /// Makes the refresh's result durable, in the reserved room, else (after a failed fsync a second one of the
+  /// same file can falsely succeed) in a new file. On a throw the caller still has the only copy: it keeps it,
+  /// uses it and tries again with `replace` (I7).
+  public func writeResult(
+    _ record: SessionRecord, into reserved: ReservedResult, lock: SessionLock
+  ) throws(StoreFault) {
+    let name = try checked(record.name, lock)
+    let old = try? load(name)
+    var bytes = record.fileBytes()
+    defer { wipe(&bytes) }
+    if !fillAndRename(bytes, reserved, name) {
+      reserved.discard()
+      try put(record, name)
+    }
+    index.follow(from: old, to: record, name)
+  }
+
+  /// false where any step failed.
+  private func fillAndRename(_ bytes: [UInt8], _ reserved: ReservedResult, _ name: SessionName) -> Bool {
+    do {
+      try reserved.fill(bytes)
+      FaultPoint.reached("before-rename")
+      try disk.rename(resultPath(name), to: sessionPath(name))
+      reserved.renamed()
+      FaultPoint.reached("after-rename")
+      try disk.syncDirectory(shardPath(name))
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  /// Like `replace`, and read back and compared, in up to three attempts: for a session that nobody can refresh
+  /// again if its first write was lost (seed 003).
+  public func create(_ record: SessionRecord, lock: SessionLock) throws(StoreFault) {
+    let name = try checked(record.name, lock)
+    try checkInPlace(lock)
+    let old = try? load(name)
+    try putAndCompare(record, name)
+    index.follow(from: old, to: record, name)
+  }
+
+  func putAndCompare(_ record: SessionRecord, _ name: SessionName) throws(StoreFault) {
+    var attempt = 1
+    while true {
+      do throws(StoreFault) {
+        try put(record, name)
+        // The directory of the session's directory too: who made it may have died before this.
+        do throws(DiskError) {
+          try disk.syncDirectory(sessionsDirectory)
+        } catch {
+          throw StoreFault.writing(sessionsDirectory, error)
+        }
+        guard try load(name) == record else { throw .readBackDiffers(path: sessionPath(name)) }
+        return
+      } catch {
+        if attempt == Self.createAttemptsMax { throw error }
+        attempt += 1
+      }
+    }
+  }
+
+  /// Forgets the session; its spent refresh tokens stay known. A file that cannot be read is removed too, for
+  /// that is what was asked.
+  /// - Throws: `missing` where there is none.
+  public func remove(_ name: String, lock: SessionLock) throws(StoreFault) {
+    let place = try checked(name, lock)
+    try checkInPlace(lock)
+    let old: SessionRecord?
+    do {
+      old = try load(place)
+    } catch {
+      if case .missing = error { throw error }
+      old = nil
+    }
+    if let old { try index.keepSpent(of: old, place) }
+    let path = sessionPath(place)
+    do {
+      try disk.unlink(path)
+      try disk.syncDirectory(shardPath(place))
+    } catch {
+      throw .writing(path, error)
+    }
+    // Not presented, so it may be handed in again; of those presented the entry says `spent` and stays.
+    if let token = old?.refreshToken { index.drop(Self.fingerprint(of: token), of: place) }
+  }
+}
+
+// MARK: - steps
+
+extension FileSessionStore {
+  private func put(_ record: SessionRecord, _ name: SessionName) throws(StoreFault) {
+    var bytes = record.fileBytes()
+    defer { wipe(&bytes) }
+    do {
+      try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name))
+    } catch {
+      throw .writing(sessionPath(name), error)
+    }
+  }
+
+  func checked(_ name: String, _ lock: SessionLock) throws(StoreFault) -> SessionName {
+    let place = try SessionName(name)
+    precondition(lock.path == lockPath(place), "the lock is this store's and this session's")
+    precondition(lock.isHeld, "the lock is held")
+    return place
+  }
+
+  func checkInPlace(_ lock: SessionLock) throws(StoreFault) {
+    do throws(DiskError) {
+      if try lock.isInPlace(disk) { return }
+    } catch {
+      throw .writing(lock.path, error)
+    }
+    throw .lockReplaced(path: lock.path)
+  }
+}
+
+extension Disk {
+  /// Write a new file, fsync, rename, fsync the directory. After a failed fsync another new file is tried once.
+  ///
+  /// A throw from the last step leaves the new content in place, possibly not durable; from any other, the old.
+  func replace(
+    _ path: String, with bytes: [UInt8], by temporary: String, in directory: String
+  ) throws(DiskError) {
+    do throws(DiskError) {
+      do throws(DiskError) {
+        try write(bytes, to: temporary)
+      } catch {
+        guard error.call == .sync else { throw error }
+        try write(bytes, to: temporary)
+      }
+      try rename(temporary, to: path)
+    } catch {
+      _ = try? unlink(temporary)
+      throw error
+    }
+    try syncDirectory(directory)
+  }
+
+  /// A new file every time: what lies there is removed, never opened.
+  private func write(_ bytes: [UInt8], to path: String) throws(DiskError) {
+    try unlink(path)
+    let file = try open(path, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
+    try write(file, bytes)
+    try sync(file)
+  }
+}
