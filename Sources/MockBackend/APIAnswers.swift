@@ -125,10 +125,13 @@ extension MockBackend {
   }
 
   private static func echo(_ head: BackendRequest, body: ReceivedBody) -> JSONValue {
-    .object([
+    func pairs(_ lines: [(String, String)]) -> JSONValue {
+      .array(lines.map { .array([.string($0.0), .string($0.1)]) })
+    }
+    return .object([
       ("method", .string(head.method)), ("path", .string(head.path)), ("query", .string(head.query)),
-      ("headers", .array(head.headers.map { .array([.string($0.0), .string($0.1)]) })),
-      ("bodyBytes", .number(body.byteCount)), ("bodyDigest", .string(hexadecimal(body.digest))),
+      ("headers", pairs(head.headers)), ("bodyBytes", .number(body.byteCount)),
+      ("bodyDigest", .string(hexadecimal(body.digest))), ("trailers", pairs(body.trailers)),
     ])
   }
 

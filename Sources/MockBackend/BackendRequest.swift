@@ -151,7 +151,7 @@ public enum ReplyFraming: Equatable, Sendable, CaseIterable {
 }
 
 /// A request body as far as somebody needs it: its length always, its digest and its bytes on demand.
-public struct ReceivedBody: Equatable, Sendable {
+public struct ReceivedBody: Sendable {
   /// What is needed of a body. Bytes past `keep`'s limit are counted and not kept.
   public enum Use: Equatable, Sendable {
     case count
@@ -163,19 +163,27 @@ public struct ReceivedBody: Equatable, Sendable {
   public private(set) var byteCount = 0
   /// FNV-1a, 64 bits, of all bytes; meaningless under `Use.count`.
   public private(set) var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+  /// Trailer field lines that came behind the body (RFC 9110 §6.5), names in lower case.
+  public var trailers: [(String, String)] = []
   private let use: Use
 
   public init(_ use: Use) { self.use = use }
 
-  public mutating func append(_ piece: ArraySlice<UInt8>) {
-    byteCount += piece.count
+  public mutating func append(_ piece: RawSpan) {
+    byteCount += piece.byteCount
     switch use {
     case .count: break
     case .digest: hash(piece)
     case .keep(let bytesMax):
       hash(piece)
-      bytes.append(contentsOf: piece.prefix(max(0, bytesMax - bytes.count)))
+      let kept = min(piece.byteCount, max(0, bytesMax - bytes.count))
+      for offset in 0..<kept { bytes.append(Self.byte(of: piece, at: offset)) }
     }
+  }
+
+  public mutating func append(_ piece: [UInt8]) {
+    let span = unsafe piece.span.bytes
+    append(span)
   }
 
   /// Whether bytes were lost to `keep`'s limit.
@@ -189,13 +197,20 @@ public struct ReceivedBody: Equatable, Sendable {
   /// The digest of `bytes`, for tests that compare it with what `/echo` reports: sixteen hexadecimal digits.
   public static func digest(of bytes: [UInt8]) -> String {
     var body = ReceivedBody(.digest)
-    body.append(bytes[...])
+    body.append(bytes)
     return hexadecimal(body.digest)
   }
 
-  private mutating func hash(_ piece: ArraySlice<UInt8>) {
+  private mutating func hash(_ piece: RawSpan) {
     var value = digest
-    for byte in piece { value = (value ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    for offset in 0..<piece.byteCount {
+      value = (value ^ UInt64(Self.byte(of: piece, at: offset))) &* 0x100_0000_01b3
+    }
     digest = value
+  }
+
+  /// Traps outside the view.
+  private static func byte(of piece: RawSpan, at offset: Int) -> UInt8 {
+    unsafe piece.unsafeLoad(fromByteOffset: offset, as: UInt8.self)
   }
 }

@@ -20,6 +20,15 @@ public struct BackendSettings: Equatable, Sendable {
     case absent
   }
 
+  /// What the API does with `Expect: 100-continue` (RFC 9110 §10.1.1).
+  public enum ExpectationPolicy: Equatable, Sendable, CaseIterable {
+    case honoured
+    /// No 100 and no early answer: the client has to give up waiting by itself.
+    case ignored
+    /// Answered 417 at the head.
+    case refused
+  }
+
   public var accessTokenShape = AccessTokenShape.opaque
   /// Three seconds by default, so that tests and the demonstration see expiry. At the very instant it ends the
   /// token is no longer accepted.
@@ -34,9 +43,10 @@ public struct BackendSettings: Equatable, Sendable {
   public var reuseGrace = Interval.zero
   /// A successful refresh makes the family's earlier access tokens invalid at once (as GitHub does).
   public var refreshRevokesOldAccessTokens = false
-  /// A request without a valid token is answered at its head, its body unread. With `Expect: 100-continue` that
-  /// happens in any case.
+  /// A request without a valid token is answered at its head, its body unread. With an honoured
+  /// `Expect: 100-continue` that happens in any case.
   public var rejectsBeforeBody = false
+  public var expectation = ExpectationPolicy.honoured
   /// The OAuth client that token endpoints insist on; nil: none.
   public var oauthClient: OAuthClient?
 

@@ -35,7 +35,7 @@ public struct MockBackend: Sendable {
     case .reply(let decision): return decision
     case .readBody(let admission):
       var body = ReceivedBody(admission.bodyUse)
-      body.append(request.body[...])
+      body.append(request.body)
       bodyArrived(bytes: request.body.count, of: request)
       return handleBody(request, admission: admission, body: body, now: now)
     }
@@ -47,20 +47,27 @@ public struct MockBackend: Sendable {
   public mutating func handleHead(_ head: BackendRequest, now: WallTime) -> HeadDecision {
     if let endpoint = TokenEndpoint(rawValue: head.path) {
       if head.bearer != nil { counters.bearersAtTokenEndpoints += 1 }
-      return .readBody(Admission(bodyUse: .keep(bytesMax: Self.keptBytesMax), verdict: .tokenEndpoint(endpoint)))
+      return .readBody(
+        Admission(bodyUse: .keep(bytesMax: Self.keptBytesMax), mayContinue: true, verdict: .tokenEndpoint(endpoint)))
     }
     let (path, isOpen) = Self.openPath(head.path)
     let fault = faults.next(path: head.path)
-    let isExpecting = head.header("expect")?.lowercased() == "100-continue"
+    let expects = head.header("expect")?.lowercased() == "100-continue"
+    if expects, settings.expectation == .refused {
+      return .reply(BackendDecision(reply: APIRoute.json(417, .object([("error", .string("no_expectations"))]))))
+    }
+    let isExpecting = expects && settings.expectation == .honoured
     if fault == .earlyUnauthorized { return .reply(rejection()) }
     let user = head.bearer.flatMap { authority.user(ofAccessToken: $0, now: now) }
     guard fault != .unauthorized, isOpen || user != nil else {
       if settings.rejectsBeforeBody || isExpecting { return .reply(rejection()) }
-      return .readBody(Admission(bodyUse: .count, verdict: .unauthorized))
+      return .readBody(Admission(bodyUse: .count, mayContinue: false, verdict: .unauthorized))
     }
     let route = APIRoute(path: path)
     return .readBody(
-      Admission(bodyUse: route.bodyUse(method: head.method), verdict: .api(route, user: user ?? "", fault)))
+      Admission(
+        bodyUse: route.bodyUse(method: head.method), mayContinue: isExpecting,
+        verdict: .api(route, user: user ?? "", fault)))
   }
 
   /// Answers a request whose head was admitted, now that its body was read to the end.
@@ -127,7 +134,7 @@ public struct MockBackend: Sendable {
 public enum HeadDecision: Sendable {
   /// Answer now; the body stays unread, so the connection cannot be used again unless it is discarded.
   case reply(BackendDecision)
-  /// Read the body (a client that sent `Expect: 100-continue` is told to go on), then call `handleBody`.
+  /// Read the body (after a 100 where one is expected and `mayContinue`), then call `handleBody`.
   case readBody(Admission)
 }
 
@@ -140,5 +147,7 @@ public struct Admission: Sendable {
   }
   /// What the backend needs of the body.
   public let bodyUse: ReceivedBody.Use
+  /// Whether a client that sent `Expect: 100-continue` is to be told to go on.
+  public let mayContinue: Bool
   let verdict: Verdict
 }
