@@ -1,5 +1,3 @@
-public import Chronology
-
 /// How strict the identity provider is and what its tokens look like.
 public struct BackendSettings: Equatable, Sendable {
   public enum AccessTokenShape: Equatable, Sendable, CaseIterable {
@@ -32,15 +30,15 @@ public struct BackendSettings: Equatable, Sendable {
   public var accessTokenShape = AccessTokenShape.opaque
   /// Three seconds by default, so that tests and the demonstration see expiry. At the very instant it ends the
   /// token is no longer accepted.
-  public var accessTokenLifetime = Interval.seconds(3)
+  public var accessTokenLifetimeMilliseconds: Int64 = 3000
   /// nil: a refresh token does not expire by itself.
-  public var refreshTokenLifetime: Interval?
+  public var refreshTokenLifetimeMilliseconds: Int64?
   public var lifetimeField = LifetimeField.number
   /// A successful refresh spends the refresh token and issues another. When false the token stays good and the
   /// answer carries none.
   public var rotates = true
   /// For how long a spent token's first successor may be asked for again; zero is strict: any reuse revokes.
-  public var reuseGrace = Interval.zero
+  public var reuseGraceMilliseconds: Int64 = 0
   /// A successful refresh makes the family's earlier access tokens invalid at once (as GitHub does).
   public var refreshRevokesOldAccessTokens = false
   /// A request without a valid token is answered at its head, its body unread. With an honoured

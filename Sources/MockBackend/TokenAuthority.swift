@@ -68,13 +68,13 @@ struct TokenAuthority: Sendable {
     }
     switch record.state {
     case .active:
-      if let lifetime = settings.refreshTokenLifetime, now >= record.issuedAt + lifetime { return .expired }
+      if let lifetime = settings.refreshTokenLifetimeMilliseconds, now >= record.issuedAt + .milliseconds(lifetime) { return .expired }
       guard settings.rotates else {
         return .issued(issue(family: record.family, refreshToken: presented, settings: settings, now: now))
       }
       return .issued(rotate(presented, spentAt: now, settings: settings, now: now))
     case .spent(let at, let successor):
-      let isInGrace = settings.reuseGrace > .zero && now < at + settings.reuseGrace
+      let isInGrace = now < at + .milliseconds(settings.reuseGraceMilliseconds)
       guard isInGrace, families[record.family].activeRefreshToken == successor else {
         revoke(family: record.family)
         return .reused(familyRevokedNow: true)
@@ -143,7 +143,7 @@ struct TokenAuthority: Sendable {
   private mutating func issue(
     family: Int, refreshToken: String, settings: BackendSettings, now: WallTime
   ) -> Issued {
-    let expiresAt = now + settings.accessTokenLifetime
+    let expiresAt = now + .milliseconds(settings.accessTokenLifetimeMilliseconds)
     let token: String
     switch settings.accessTokenShape {
     case .opaque: token = "at-\(family)-" + hexadecimal(random.next()) + hexadecimal(random.next())

@@ -86,7 +86,7 @@ public final class MockServer: Sendable {
 
   public var connectionCounters: ConnectionCounters { core.connectionCounters }
 
-  /// The wall clock with `MockServerSettings.clockOffset`.
+  /// The wall clock with `MockServerSettings.clockOffsetMilliseconds`.
   public var now: WallTime { core.now }
 
   /// What a client must trust to reach `tlsPort`.
@@ -127,7 +127,7 @@ final class ServerCore: Sendable {
     backend = Mutex(MockBackend(settings: settings.backend, seed: settings.seed))
     authority = try CertificateAuthority()
     tls = try TLSContext(settings, authority: authority)
-    clockOffset = settings.clockOffset
+    clockOffset = .milliseconds(settings.clockOffsetMilliseconds)
   }
 
   var now: WallTime { WallTime(milliseconds: bearerd_walltime()) + clockOffset }

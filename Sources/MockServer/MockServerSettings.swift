@@ -1,4 +1,3 @@
-public import Chronology
 public import MockBackend
 
 /// What the mock server serves and how it is reached. Everything listens on 127.0.0.1, on ports the kernel picks.
@@ -13,7 +12,7 @@ public struct MockServerSettings: Sendable {
   /// Sessions can be resumed by ticket (RFC 8446 §2.2, RFC 5077).
   public var issuesSessionTickets = true
   /// Added to the wall clock: a server whose clock is wrong, in `Date` and in its tokens.
-  public var clockOffset = Interval.zero
+  public var clockOffsetMilliseconds: Int64 = 0
 
   public init() {}
 }

@@ -12,7 +12,7 @@ import Testing
     for row in rows {
       for shape in BackendSettings.AccessTokenShape.allCases {
         var session = SignedIn {
-          $0.accessTokenLifetime = .milliseconds(row.lifetime)
+          $0.accessTokenLifetimeMilliseconds = row.lifetime
           $0.accessTokenShape = shape
         }
         #expect(session.call("GET", "/me", at: row.at).reply.status == row.status, "\(row) \(shape)")
@@ -26,7 +26,7 @@ import Testing
       (nil, 1_000_000_000, 200), (5000, 4999, 200), (5000, 5000, 401),
     ]
     for row in rows {
-      var session = SignedIn { $0.refreshTokenLifetime = row.lifetime.map { .milliseconds($0) } }
+      var session = SignedIn { $0.refreshTokenLifetimeMilliseconds = row.lifetime }
       let reply = session.refresh(at: .mobile, milliseconds: row.at).reply
       #expect(reply.status == row.status, "\(row)")
       if row.status == 401 { #expect(reply.text.member("code") == "AUTH_REFRESH_TOKEN_EXPIRED") }
@@ -61,7 +61,7 @@ import Testing
     for (field, lifetime, expected) in rows {
       var session = SignedIn {
         $0.lifetimeField = field
-        $0.accessTokenLifetime = .milliseconds(lifetime)
+        $0.accessTokenLifetimeMilliseconds = lifetime
       }
       #expect(session.refresh().reply.text.holds(expected), "\(expected)")
     }
@@ -78,7 +78,7 @@ import Testing
     }
     let session = SignedIn {
       $0.accessTokenShape = .jwt
-      $0.accessTokenLifetime = .milliseconds(2500)
+      $0.accessTokenLifetimeMilliseconds = 2500
     }
     let parts = session.accessToken.split(separator: ".", omittingEmptySubsequences: false)
     #expect(parts.count == 3)

@@ -62,7 +62,7 @@ import Testing
       Row(at: 5_000, generationsLater: 2, status: 400),
     ]
     for row in rows {
-      var session = SignedIn { $0.reuseGrace = .seconds(10) }
+      var session = SignedIn { $0.reuseGraceMilliseconds = 10_000 }
       let parent = session.refreshToken
       for _ in 0..<row.generationsLater { session.refreshAndAdopt() }
       #expect(session.refresh(parent, milliseconds: row.at).reply.status == row.status, "\(row)")
