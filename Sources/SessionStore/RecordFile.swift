@@ -132,7 +132,7 @@ extension RecordFault {
   /// Half a line for people; no value out of the file but the version.
   var detail: String {
     switch self {
-    case .notJSON: "it is not a JSON object"
+    case .notJSON: "it is not a JSON object, or one of its numbers is out of range"
     case .member(let name, let problem): "“\(name)” \(problem)"
     case .futureVersion(let version): "format version \(version)"
     }

@@ -1,3 +1,4 @@
+public import BearerPolicy
 internal import Glibc
 
 /// Why the store could not do what was asked: each case names the file it is about, none carries a token (I10).
@@ -67,6 +68,22 @@ public enum StoreFault: Error, Equatable, Sendable {
 }
 
 extension StoreFault {
+  /// The same in the words of the refresh flight, which knows no files.
+  public var trouble: StoreTrouble {
+    let kind: StoreTrouble.Kind =
+      switch self {
+      case .missing: .missing
+      case .unparsable, .futureVersion: .unparsable
+      case .wrongOwner, .wrongMode: .insecure
+      case .unreadable, .badName: .unreadable
+      case .unwritable, .readBackDiffers: .unwritable
+      case .full: .full
+      case .lockTimeout: .lockTimeout
+      case .lockReplaced: .lockUnavailable
+      }
+    return StoreTrouble(kind: kind, detail: detail)
+  }
+
   static func reading(_ path: String, _ error: DiskError) -> StoreFault {
     .unreadable(path: path, errno: error.code)
   }

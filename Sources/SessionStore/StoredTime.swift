@@ -5,6 +5,9 @@ internal import Chronology
 struct StoredTime: Codable {
   var time: WallTime
 
+  /// 0000-01-01T00:00:00.000Z to 9999-12-31T23:59:59.999Z: the years that RFC 3339 can write.
+  private static let calendarRange: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
+
   init(_ time: WallTime) { self.time = time }
 
   init(from decoder: any Decoder) throws {
@@ -21,11 +24,11 @@ struct StoredTime: Codable {
 
   func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
-    let civil = time.civil
-    guard (0...9999).contains(civil.year) else {
+    guard Self.calendarRange.contains(time.milliseconds) else {
       try container.encode(time.milliseconds)
       return
     }
+    let civil = time.civil
     if civil.millisecond == 0 {
       try container.encode(time.rfc3339)
     } else {
