@@ -10,7 +10,8 @@ public struct Configuration: Equatable, Sendable {
   public var loops = 0
   /// Absolute path of the directory that holds `sessions/`.
   public var stateDirectory = Configuration.defaultStateDirectory
-  /// The name in `Via` and `Proxy-Status` by which a request that comes back is recognised (RFC 9110 §7.6.3): a token.
+  /// The name in `Via` and `Proxy-Status` by which a request that comes back is recognised: a token
+  /// (RFC 9110 §7.6.3).
   public var pseudonym = "bearerd"
   /// Never empty.
   public var listeners: [Listener] = [.tcp(HostPort(host: "127.0.0.1", port: 8180))]
@@ -83,9 +84,11 @@ extension Configuration {
 
   /// Bounds (SPEC §9, §3). Past one the client gets the answer that SPEC §6 names.
   public struct Limits: Equatable, Sendable {
-    /// Longest request line. Together with `headerSectionBytes` at most 65 535: a head is addressed by 16-bit offsets.
+    /// Longest request line. Together with `headerSectionBytes` at most 65 000: a head is addressed by 16-bit
+    /// offsets.
     public var requestLineBytes = 8 * 1024
     public var headerSectionBytes = 32 * 1024
+    /// At most 255.
     public var headerFields = 128
     /// For the process.
     public var clientConnections = 16_384

@@ -1,8 +1,10 @@
 internal import BearerPolicy
 internal import Chronology
+internal import HTTPSyntax
 
 extension Configuration {
-  /// The merged result as TOML: every setting with its value, defaults and presets filled in, secrets redacted (I10).
+  /// The merged result as TOML: every setting with its value, defaults and presets filled in, secrets redacted
+  /// (I10).
   ///
   /// Reads back as the same configuration, apart from the redacted values.
   public var effective: String {
@@ -27,7 +29,9 @@ extension Configuration {
       case .unix(let path, let mode, let allowedUIDs):
         writer.set("unix", path)
         writer.set("mode", raw: "0o" + String(mode, radix: 8))
-        if let allowedUIDs { writer.set("allowed_uids", raw: "[\(allowedUIDs.map(String.init).joined(separator: ", "))]") }
+        if let allowedUIDs {
+          writer.set("allowed_uids", raw: "[\(allowedUIDs.map(String.init).joined(separator: ", "))]")
+        }
       case .systemd(let name):
         if let name { writer.set("systemd", name) } else { writer.set("systemd", true) }
       }
@@ -126,7 +130,8 @@ extension Configuration {
     writer.set("client_id_field", provider.clientIDField)
     writer.set("client_secret_field", provider.clientSecretField)
     for (name, value) in provider.parameters.sorted(by: { $0.key < $1.key }) {
-      write(name, "\(value)", connection.secretFiles[name], &writer)
+      let shown = Self.publicParameters.contains(name) ? value.reveal() : "\(value)"
+      write(name, shown, connection.secretFiles[name], &writer)
     }
     writer.set("client_secret_file", connection.secretFiles["client_secret"])
     writer.set("response.bearer", provider.response.bearer)
@@ -152,17 +157,20 @@ extension Configuration {
     writer.set("validate_url", provider.validateURL.map(Self.redactedURL))
     writer.set("allow_plaintext", connection.allowPlaintext)
     write(connection.tls, &writer)
-    write("static_fields", provider.staticFields, connection, &writer)
-    write("headers", provider.headers, connection, &writer)
+    write("static_fields", provider.staticFields, provider, connection, &writer)
+    write("headers", provider.headers, provider, connection, &writer)
   }
 
-  /// A value is shown only where its name says that it is none of a secret kind.
+  /// A value is shown only where its name says that it is none of a secret kind, or where it is another setting's.
   private func write(
-    _ key: String, _ fields: [Provider.Field], _ connection: ProviderConnection, _ writer: inout TOMLWriter
+    _ key: String, _ fields: [Provider.Field], _ provider: Provider, _ connection: ProviderConnection,
+    _ writer: inout TOMLWriter
   ) {
     for field in fields {
-      let isPublic = Self.publicFields.contains(field.name.lowercased())
-      let shown = isPublic ? field.value.reveal() : "\(field.value)"
+      let value = field.value.reveal()
+      let isReference = provider.parameterNames.contains { value == "{\($0)}" }
+      let isPublic = isReference || Self.publicFields.contains(field.name.lowercased())
+      let shown = isPublic ? value : "\(field.value)"
       write("\(key).\(TOMLText.key(field.name))", shown, connection.secretFiles["\(key).\(field.name)"], &writer)
     }
   }
@@ -176,7 +184,11 @@ extension Configuration {
   }
 
   private static let publicFields: Set<String> = [
-    "accept", "audience", "grant_type", "resource", "scope", "user-agent", "x-amz-target",
+    "accept", "audience", "content-type", "grant_type", "resource", "scope", "user-agent", "x-amz-target",
+  ]
+
+  private static let publicParameters: Set<String> = [
+    "authorization_server", "base_url", "domain", "realm", "region", "tenant",
   ]
 
   private static func spelled(_ grace: Provider.Grace) -> String {
@@ -192,7 +204,9 @@ extension Configuration {
     guard let mark = url.firstIndex(of: "?") else { return url }
     let pairs = url[url.index(after: mark)...].split(separator: "&", omittingEmptySubsequences: false)
     let shown = pairs.map { pair -> String in
-      guard let equals = pair.firstIndex(of: "="), pair[..<equals] != "grant_type" else { return String(pair) }
+      guard let equals = pair.firstIndex(of: "="), pair[..<equals] != "grant_type", !pair.hasSuffix("}") else {
+        return String(pair)
+      }
       return "\(pair[...equals])redacted"
     }
     return url[...mark] + shown.joined(separator: "&")

@@ -1,4 +1,5 @@
 internal import Chronology
+internal import HTTPSyntax
 
 extension Configuration {
   /// Reads and validates a whole configuration.
@@ -77,7 +78,8 @@ extension Configuration {
       } else {
         listeners = read
       }
-      for (index, listener) in read.enumerated() where read[..<index].contains(listener) && !Self.mayRepeat(listener) {
+      for (index, listener) in read.enumerated()
+      where read[..<index].contains(listener) && !Self.mayRepeat(listener) {
         root.conflict("listener", "\(TOMLText.quoted(Self.spelled(listener))) is listed twice")
       }
     }
@@ -157,17 +159,19 @@ extension Configuration {
 
   private mutating func readLimits(_ root: TableReader) {
     let limits = root.table("limits")
-    limits.read("request_line", into: &self.limits.requestLineBytes, .size(256...32 * 1024))
+    limits.read("request_line", into: &self.limits.requestLineBytes, .size(256...60 * 1024))
     limits.read("header_section", into: &self.limits.headerSectionBytes, .size(1024...60 * 1024))
-    limits.read("header_fields", into: &self.limits.headerFields, .integer(8...128))
+    limits.read("header_fields", into: &self.limits.headerFields, .integer(8...255))
     limits.read("client_connections", into: &self.limits.clientConnections, .integer(1...1_000_000))
     limits.read("upstream_connections", into: &self.limits.upstreamConnections, .integer(1...65_535))
     limits.read("waiters_per_session", into: &self.limits.waitersPerSession, .integer(1...1_000_000))
     let head = self.limits.requestLineBytes + self.limits.headerSectionBytes
-    if head > 65_535 {
+    if head > HeadLimits.headBytesMax {
       limits.report(
         "header_section",
-        .invalid(found: "\(head) bytes with `limits.request_line`", expected: "at most 65535 bytes together"))
+        .invalid(
+          found: "\(head) bytes with `limits.request_line`",
+          expected: "at most \(HeadLimits.headBytesMax) bytes together"))
     }
     let timeouts = root.table("timeouts")
     let request = Reading<Interval>.duration(.milliseconds(1) ... .seconds(86_400))

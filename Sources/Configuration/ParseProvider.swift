@@ -1,5 +1,6 @@
 internal import BearerPolicy
 internal import Chronology
+internal import HTTPSyntax
 
 extension Configuration {
   mutating func readProviders(_ root: TableReader, readFile: (String) -> Result<[UInt8], FileProblem>) {
@@ -80,8 +81,8 @@ extension Configuration {
 
   private static func readTiming(_ provider: inout Provider, _ reader: TableReader) {
     let day = Interval.seconds(86_400)
-    reader.read("fallback_lifetime", into: &provider.fallbackLifetime, .duration(.seconds(1) ... day))
-    reader.read("leeway", into: &provider.leeway, .duration(.zero ... day))
+    reader.read("fallback_lifetime", into: &provider.fallbackLifetime, .duration(.seconds(1)...day))
+    reader.read("leeway", into: &provider.leeway, .duration(.zero...day))
     reader.read("timeout", into: &provider.timeout, .duration(.milliseconds(100) ... .seconds(300)))
     let expected = "a duration with its unit (ms, s, min, h, d), or \"off\""
     let ahead = Reading<Interval?>.text(expected) { text in
@@ -98,27 +99,31 @@ extension Configuration {
         guard !secretKeys.contains(where: { reader.has($0) }) else { continue }
         reader.report("client_secret_file", .missing(expected: "the path of the file that holds the client secret"))
       } else if !reader.has(key) {
-        reader.report(key, .missing(expected: expectation(of: key, provider)))
+        reader.report(key, .missing(expected: expectation(of: key)))
       }
     }
-    guard provider.missingSettings.isEmpty, provider.resolvedEndpoint.flatMap(HTTPURL.init) == nil else { return }
+    guard provider.missingSettings.isEmpty, provider.resolvedEndpoint.flatMap({ URLParts($0) }) == nil else {
+      return
+    }
     let keys = provider.parameterNames.filter { reader.has($0) }
     reader.report(
       keys.first ?? "endpoint",
-      .invalid(found: "a value that makes no URL of \(provider.endpoint ?? "")", expected: "what fits between the rest"))
+      .invalid(
+        found: "a value that makes no URL of \(provider.endpoint ?? "the endpoint")",
+        expected: "one with which it is an absolute http or https URL"))
   }
 
-  private static func expectation(of key: String, _ provider: Provider) -> String {
+  private static func expectation(of key: String) -> String {
     switch key {
     case "endpoint": "the URL of the token endpoint"
     case "client_id": "the OAuth client's id"
-    default: "a value for {\(key)} in \(provider.endpoint ?? "the endpoint")"
+    default: "a value for {\(key)}, which the preset needs"
     }
   }
 
   private static func checkTogether(_ provider: Provider, _ connection: ProviderConnection, _ reader: TableReader) {
     for (key, url) in [("endpoint", provider.resolvedEndpoint), ("validate_url", provider.validateURL)] {
-      guard let url = url.flatMap(HTTPURL.init), url.origin.scheme == .http, !url.origin.isLoopback,
+      guard let url = url.flatMap({ URLParts($0) }), url.origin.scheme == .http, !Host.isLoopback(url.origin.host),
         !connection.allowPlaintext
       else { continue }
       reader.report(
@@ -126,8 +131,16 @@ extension Configuration {
         hint: "`allow_plaintext = true` sends tokens unencrypted")
     }
     if provider.clientAuthentication == .mtls, connection.tls.clientCertificateFile == nil {
-      reader.report(
-        "tls.client_certificate_file", .missing(expected: "a path, because `client_auth` is \"mtls\""))
+      reader.diagnostics.report(
+        "\(reader.path).tls.client_certificate_file",
+        .missing(expected: "a path, because `client_auth` is \"mtls\""))
+    }
+    switch provider.clientAuthentication {
+    case .basic, .body: break
+    case .none, .mtls:
+      for key in secretKeys where reader.has(key) {
+        reader.conflict(key, "is not used while `client_auth` is \"\(provider.clientAuthentication.rawValue)\"")
+      }
     }
     if provider.method == .get, provider.encoding != .query {
       reader.conflict("encoding", "a GET carries its fields in the query: set `encoding = \"query\"`")
@@ -140,7 +153,8 @@ extension Configuration {
   /// A code or status in two lists would have two outcomes. The presets are not judged, only what is changed.
   private static func checkCodes(_ provider: Provider, _ reader: TableReader) {
     let lists = [
-      ("dead_codes", provider.deadCodes), ("config_codes", provider.configCodes), ("known_codes", provider.knownCodes),
+      ("dead_codes", provider.deadCodes), ("config_codes", provider.configCodes),
+      ("known_codes", provider.knownCodes),
       ("dead_statuses", provider.deadStatuses.map(String.init)),
       ("known_statuses", provider.knownStatuses.map(String.init)),
     ]
@@ -158,9 +172,10 @@ extension Reading where Value == String {
   /// A URL in which `{name}` may stand for one of the parameters.
   fileprivate static func template(_ parameters: [String]) -> Reading {
     text("an absolute http or https URL without user information and fragment") { text in
-      var filled = text
+      // A parameter at the beginning holds the scheme, too.
+      var filled = text.hasPrefix("{") ? "https://\(text)" : text
       for name in parameters { filled = filled.replacing("{\(name)}", with: "x") }
-      return filled.contains("{") || HTTPURL(filled) == nil ? nil : text
+      return filled.contains("{") || URLParts(filled) == nil ? nil : text
     }
   }
 }

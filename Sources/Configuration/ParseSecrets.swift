@@ -6,7 +6,8 @@ extension Configuration {
   /// The largest file that is taken for a secret: a key or a token is far below it.
   static let secretFileBytesMax = 64 * 1024
 
-  /// Client secret, parameters, header fields and static fields; what is secret among them comes from files (SPEC §10).
+  /// Client secret, parameters, header fields and static fields; what is secret among them comes from files
+  /// (SPEC §10).
   static func readSecrets(
     _ provider: inout Provider, _ connection: inout ProviderConnection, _ reader: TableReader,
     readFile: (String) -> Result<[UInt8], FileProblem>
@@ -36,23 +37,28 @@ extension Configuration {
       }
     }
     readFields("headers", into: &provider.headers, &connection, reader, isHeader: true, readFile: readFile)
-    readFields("static_fields", into: &provider.staticFields, &connection, reader, isHeader: false, readFile: readFile)
+    readFields(
+      "static_fields", into: &provider.staticFields, &connection, reader, isHeader: false, readFile: readFile)
   }
 
   /// A table of `name = "value"` or `name = { file = "path" }` over the preset's fields: one of the same name is
   /// replaced where it stands, a new one comes last.
   private static func readFields(
-    _ key: String, into fields: inout [Provider.Field], _ connection: inout ProviderConnection, _ reader: TableReader,
+    _ key: String, into fields: inout [Provider.Field], _ connection: inout ProviderConnection,
+    _ reader: TableReader,
     isHeader: Bool, readFile: (String) -> Result<[UInt8], FileProblem>
   ) {
     let table = reader.table(key)
     for name in table.keys {
       if isHeader, !Reading<String>.isToken(name) || reservedHeaders.contains(name.lowercased()) {
         table.report(
-          name, .invalid(found: TOMLNode.string(name).shown, expected: "a field name that bearerd does not set itself"))
+          name,
+          .invalid(found: TOMLNode.string(name).shown, expected: "a field name that bearerd does not set itself"))
       }
       let source = table.askFreely(name, .secretSource)
-      guard let value = resolve(source, table, name, "\(key).\(name)", &connection, readFile: readFile) else { continue }
+      guard let value = resolve(source, table, name, "\(key).\(name)", &connection, readFile: readFile) else {
+        continue
+      }
       let same = fields.firstIndex { isHeader ? $0.name.lowercased() == name.lowercased() : $0.name == name }
       if let same {
         fields[same].value = value
@@ -78,7 +84,7 @@ extension Configuration {
 
   /// Framing and connection fields, and the credentials that `client_auth` makes.
   private static let reservedHeaders: Set<String> = [
-    "authorization", "connection", "content-length", "content-type", "expect", "host", "te", "transfer-encoding",
+    "authorization", "connection", "content-length", "expect", "host", "te", "transfer-encoding",
     "upgrade",
   ]
 

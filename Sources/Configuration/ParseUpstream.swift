@@ -1,3 +1,5 @@
+internal import HTTPSyntax
+
 extension Configuration {
   mutating func readUpstreams(_ root: TableReader) {
     for (name, reader) in root.namedTables("upstream") {
@@ -21,7 +23,7 @@ extension Configuration {
       reader.report("origin", .missing(expected: "where the API is, such as \"https://api.example.com\""))
     }
     // A stand-in while the errors are collected: without an origin nothing is returned.
-    var upstream = Upstream(name: name, origin: origin ?? Origin(scheme: .https, host: "localhost"))
+    var upstream = Upstream(name: name, origin: origin ?? Origin(scheme: .https, host: "localhost", port: 443))
     readRouting(&upstream, reader)
     readSessions(&upstream, reader)
     reader.read("auth", into: &upstream.auth, .oneOf(Upstream.Auth.self))

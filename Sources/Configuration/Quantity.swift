@@ -25,7 +25,9 @@ enum Quantity {
   private static func scaled(_ text: String, _ units: [(unit: String, factor: Int64)]) -> Int64? {
     let digits = text.prefix { $0.isASCII && $0.isNumber }
     let unit = text[digits.endIndex...]
-    guard let count = Int64(digits), let factor = units.first(where: { $0.unit == unit })?.factor else { return nil }
+    guard let count = Int64(digits), let factor = units.first(where: { $0.unit == unit })?.factor else {
+      return nil
+    }
     let (product, overflow) = count.multipliedReportingOverflow(by: factor)
     return overflow ? nil : product
   }

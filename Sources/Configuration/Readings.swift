@@ -1,4 +1,5 @@
 internal import Chronology
+internal import HTTPSyntax
 
 extension Reading where Value == Bool {
   static var boolean: Reading {
@@ -51,10 +52,11 @@ extension Reading where Value: RawRepresentable & CaseIterable, Value.RawValue =
   }
 }
 
-extension Reading where Value == Configuration.Origin {
+extension Reading where Value == Origin {
   static var origin: Reading {
-    url("an origin such as \"https://api.example.com\" or \"https://api.example.com:8443\", without a path") { url, _ in
-      url.target.isEmpty || url.target == "/" ? url.origin : nil
+    url("an origin such as \"https://api.example.com\" or \"https://api.example.com:8443\", without a path") {
+      url, _ in
+      url.pathAndQuery == "/" ? url.origin : nil
     }
   }
 }
@@ -63,7 +65,7 @@ extension Reading where Value == Configuration.HostPort {
   /// Port 0 only where the kernel may choose one.
   static func hostPort(allowsZero: Bool) -> Reading {
     text("a host and port such as \"127.0.0.1:8180\" or \"[::1]:8180\"") { text in
-      guard let (host, port) = Host.split(text), let port, allowsZero || port != 0 else { return nil }
+      guard let (host, port) = Host.split(text, allowsZero: allowsZero), let port else { return nil }
       return Configuration.HostPort(host: host, port: port)
     }
   }
@@ -90,8 +92,8 @@ extension Reading where Value == String {
   }
 
   static var serializedOrigin: Reading {
-    url("an origin such as \"https://app.example.com\"") { url, _ in
-      url.target.isEmpty ? url.origin.description : nil
+    url("an origin such as \"https://app.example.com\"") { url, text in
+      url.pathAndQuery == "/" && !text.hasSuffix("/") ? url.origin.description : nil
     }
   }
 
@@ -103,7 +105,7 @@ extension Reading where Value == String {
 
   static var hostWithOptionalPort: Reading {
     text("a host, or a host and port") { text in
-      guard let (host, port) = Host.split(text), port != 0 else { return nil }
+      guard let (host, port) = Host.split(text) else { return nil }
       return Host.bracketed(host) + (port.map { ":\($0)" } ?? "")
     }
   }
@@ -113,7 +115,8 @@ extension Reading where Value == String {
     text("a path prefix that starts with `/`, without query, fragment and dot segments") { text in
       let segments = text.split(separator: "/")
       let isPath = text.hasPrefix("/") && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
-      return isPath && !text.contains { $0 == "?" || $0 == "#" } && !segments.contains(".") && !segments.contains("..")
+      return isPath && !text.contains { $0 == "?" || $0 == "#" } && !segments.contains(".")
+        && !segments.contains("..")
         ? text : nil
     }
   }
@@ -138,7 +141,8 @@ extension Reading where Value == String {
     let expected = "a dotted path such as \"data.accessToken\"" + (allowsEmpty ? ", or \"\" for none" : "")
     return text(expected) { text in
       if text.isEmpty { return allowsEmpty ? text : nil }
-      return isPlain(text) && !text.split(separator: ".", omittingEmptySubsequences: false).contains("") ? text : nil
+      return isPlain(text) && !text.split(separator: ".", omittingEmptySubsequences: false).contains("")
+        ? text : nil
     }
   }
 
@@ -148,13 +152,14 @@ extension Reading where Value == String {
 }
 
 extension Reading {
-  static func text(_ expected: String, isSensitive: Bool = false, _ parse: @escaping (String) -> Value?) -> Reading {
+  static func text(_ expected: String, isSensitive: Bool = false, _ parse: @escaping (String) -> Value?) -> Reading
+  {
     Reading(expected: expected, isSensitive: isSensitive) { node in
       if case .string(let text) = node { parse(text) } else { nil }
     }
   }
 
-  private static func url(_ expected: String, _ parse: @escaping (HTTPURL, String) -> Value?) -> Reading {
-    text(expected) { text in HTTPURL(text).flatMap { parse($0, text) } }
+  private static func url(_ expected: String, _ parse: @escaping (URLParts, String) -> Value?) -> Reading {
+    text(expected) { text in URLParts(text).flatMap { parse($0, text) } }
   }
 }

@@ -68,7 +68,8 @@ enum TOMLNode {
 }
 
 extension TOMLNode {
-  /// The value for an error message, cut to what a line can hold; the parts of a URL that may be secret are left out (I10).
+  /// The value for an error message, cut to what a line can hold; a URL whose parts may be secret is left out
+  /// (I10).
   var shown: String {
     switch self {
     case .string(let text) where text.contains("://") && text.contains { $0 == "@" || $0 == "?" }:

@@ -110,12 +110,12 @@ final class TableReader {
     }
   }
 
-  /// An array of tables, `[[listener]]`; nil where the key is absent.
+  /// An array of tables, `[[listener]]`; nil where the key is absent or is none.
   func tables(_ key: String) -> [TableReader]? {
     guard let node = ask(key) else { return nil }
     guard case .array(let elements) = node else {
       report(key, .invalid(found: node.shown, expected: "an array of tables"), hint: "write `[[\(path(key))]]`")
-      return []
+      return nil
     }
     return elements.enumerated().compactMap { index, node in
       let path = "\(path(key))[\(index)]"

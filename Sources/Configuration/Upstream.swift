@@ -1,3 +1,5 @@
+public import HTTPSyntax
+
 extension Configuration {
   /// One origin that gets a token, and by which requests it is meant (SPEC §1, §2, §4).
   public struct Upstream: Equatable, Sendable {
@@ -78,7 +80,8 @@ extension Configuration.Upstream {
   /// Names and patterns of every session that may serve here: `sessions`, else only the upstream's own.
   public var acceptedSessions: [String] {
     var own: [String] = []
-    for name in sessions + [session, pool].compactMap(\.self) + paths.compactMap(\.session) where !own.contains(name) {
+    for name in sessions + [session, pool].compactMap(\.self) + paths.compactMap(\.session)
+    where !own.contains(name) {
       own.append(name)
     }
     return own
