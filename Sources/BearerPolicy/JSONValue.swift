@@ -40,11 +40,10 @@ public enum JSONValue: Equatable, Sendable, Decodable {
       self = .number(number)
     } else if let members = try? container.decode([String: JSONValue].self) {
       self = .object(members)
-    } else if let elements = try? container.decode([JSONValue].self) {
-      self = .array(elements)
     } else {
-      // Only a number that no Double holds comes here (1e400): nothing can be read from it.
-      self = .null
+      // The last kind: what fails here too is a malformed string or a number that no Double holds (1e400). The
+      // whole text is refused then, lest a damaged refresh token pass for an absent one.
+      self = .array(try container.decode([JSONValue].self))
     }
   }
 
@@ -92,13 +91,14 @@ public enum JSONValue: Equatable, Sendable, Decodable {
     }
   }
 
-  /// Counts brackets and separators outside strings, in one pass.
+  /// Counts brackets and separators outside strings, in one pass, and refuses what the decoder is lenient about.
   private static func isInsideLimits(_ bytes: [UInt8]) -> Bool {
     guard !bytes.isEmpty, bytes.count <= bytesMax else { return false }
     var depth = 0
     var values = 1
     var isInString = false
     var isEscaped = false
+    var isAfterComma = false
     for byte in bytes {
       // UTF-16 and UTF-32 always have a zero byte; RFC 8259 §8.1 wants UTF-8, and this count relies on it.
       if byte == 0 { return false }
@@ -112,6 +112,9 @@ public enum JSONValue: Equatable, Sendable, Decodable {
         }
         continue
       }
+      // The decoder lets a comma stand before a closing bracket; RFC 8259 §5 does not.
+      if isAfterComma, byte == UInt8(ascii: "]") || byte == UInt8(ascii: "}") { return false }
+      if byte > 0x20 { isAfterComma = byte == UInt8(ascii: ",") }
       switch byte {
       case UInt8(ascii: "\""): isInString = true
       case UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1

@@ -56,7 +56,8 @@ public struct Provider: Equatable, Sendable {
   public var validateURL: String?
   /// One line for people.
   public var summary: String = ""
-  /// Settings that the configuration must give, by their key (`endpoint`, `client_id`): a clear error for each one missing.
+  /// Settings that the configuration must give, by their key (`endpoint`, `client_id`): a clear error for each one
+  /// that is missing.
   public var required: [String] = []
 
   public init(name: String) { self.name = name }

@@ -2,9 +2,8 @@ public import Chronology
 
 /// One refresh of one session, from taking its lock to waking those who wait (SPEC §3, single flight).
 ///
-///     idle ─start→ locking → loading ─┬→ reserving → sending → recording → releasing → finished
-///                                     └→ settling ─┘              │
-///                                                                 └(not durable)→ keeping → releasingKept → finished
+///     idle → locking → loading ─┬→ reserving → sending → recording ─┬→ releasing → finished
+///                               └→ settling ─┘                      └→ keeping → releasingKept → finished
 ///
 /// The caller carries out each action and hands its outcome back; it holds the lock from `lockAcquired` to
 /// `releaseLock`, and one flight per session exists at a time. Nothing here reads a clock. The order is what keeps
@@ -91,8 +90,27 @@ public struct RefreshFlight: Sendable {
   }
 
   /// Whether the flight needs nothing more: its record in memory may be let go.
-  public var isOver: Bool {
-    if case .finished = state { true } else { false }
+  public var isOver: Bool { phase == .finished }
+
+  /// Where the flight is, without what it carries.
+  public enum Phase: Sendable, CaseIterable {
+    case idle, locking, loading, settling, reserving, sending, recording, keeping, releasing, releasingKept, finished
+  }
+
+  public var phase: Phase {
+    switch state {
+    case .idle: .idle
+    case .locking: .locking
+    case .loading: .loading
+    case .settling: .settling
+    case .reserving: .reserving
+    case .sending: .sending
+    case .recording: .recording
+    case .keeping: .keeping
+    case .releasing: .releasing
+    case .releasingKept: .releasingKept
+    case .finished: .finished
+    }
   }
 
   /// `jitter` is at least 0 and below 1.
