@@ -12,7 +12,8 @@ public struct BackendCounters: Equatable, Sendable {
 
   /// By refresh token, unknown ones included.
   public internal(set) var refreshTokens: [String: Presentations] = [:]
-  /// Sums over `refreshTokens`. Reuse inside a declared grace counts here too: the caller knows whether it was allowed.
+  /// Sums over `refreshTokens`. Reuse inside a declared grace counts here too: the caller knows whether it was
+  /// allowed.
   public internal(set) var presentedAfterCommit = 0
   public internal(set) var presentedAfterUnanswered = 0
 

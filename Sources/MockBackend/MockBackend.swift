@@ -97,7 +97,9 @@ public struct MockBackend: Sendable {
   public mutating func revokeAccessTokens(of user: String? = nil) { authority.revokeAccessTokens(of: user) }
 
   /// Ends every session of that user, as an administrator or a sign-out elsewhere does.
-  public mutating func revokeFamilies(of user: String) { counters.familiesRevoked += authority.revokeFamilies(of: user) }
+  public mutating func revokeFamilies(of user: String) {
+    counters.familiesRevoked += authority.revokeFamilies(of: user)
+  }
 
   /// The one refresh token of the user's latest session that is still good.
   public func activeRefreshToken(of user: String) -> String? { authority.activeRefreshToken(of: user) }

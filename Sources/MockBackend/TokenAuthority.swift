@@ -3,7 +3,7 @@ import Chronology
 /// The identity provider's memory: families of tokens that descend from one login, and what became of each token.
 ///
 ///     refresh token:  active ──rotated──▶ spent ──presented again──▶ the whole family is revoked
-///                                               └─inside the grace, successor still active─▶ another successor
+///                                               └─in grace, successor still active─▶ another successor
 struct TokenAuthority: Sendable {
   struct Issued: Equatable, Sendable {
     var user: String
@@ -68,7 +68,9 @@ struct TokenAuthority: Sendable {
     }
     switch record.state {
     case .active:
-      if let lifetime = settings.refreshTokenLifetimeMilliseconds, now >= record.issuedAt + .milliseconds(lifetime) { return .expired }
+      if let lifetime = settings.refreshTokenLifetimeMilliseconds, now >= record.issuedAt + .milliseconds(lifetime) {
+        return .expired
+      }
       guard settings.rotates else {
         return .issued(issue(family: record.family, refreshToken: presented, settings: settings, now: now))
       }
@@ -103,7 +105,9 @@ struct TokenAuthority: Sendable {
 
   /// nil: of every user.
   mutating func revokeAccessTokens(of user: String?) {
-    for index in families.indices where user == nil || families[index].user == user { revokeAccessTokens(family: index) }
+    for index in families.indices where user == nil || families[index].user == user {
+      revokeAccessTokens(family: index)
+    }
   }
 
   /// How many families were revoked now.

@@ -3,7 +3,6 @@ public import Chronology
 import COpenSSL
 import Glibc
 public import MockBackend
-import Synchronization
 
 /// `MockBackend` on real sockets: plain HTTP/1.1 and TLS side by side on 127.0.0.1.
 ///
@@ -19,7 +18,7 @@ public final class MockServer: Sendable {
   private let core: ServerCore
   private let plain: Listener
   private let secure: Listener
-  private let phase = Mutex(Phase.ready)
+  private let phase = Guarded(Phase.ready)
 
   /// Makes the certificates and binds both ports; connections wait in the backlog until `start`.
   public init(settings: MockServerSettings = MockServerSettings()) throws(MockServerError) {
@@ -33,7 +32,7 @@ public final class MockServer: Sendable {
 
   /// Begins to accept. Does nothing when called again.
   public func start() throws(MockServerError) {
-    try phase.withLock { (phase: inout sending Phase) throws(MockServerError) in
+    try phase.withLock { (phase: inout Phase) throws(MockServerError) in
       guard case .ready = phase else { return }
       let (core, plain, secure) = (core, plain, secure)
       let first = try JoinableThread { plain.acceptEach { core.serve($0, isTLS: false) } }
@@ -48,7 +47,7 @@ public final class MockServer: Sendable {
     }
   }
 
-  /// Closes the listeners, breaks the connections and waits for their threads. Final: a stopped server does not start again.
+  /// Closes the listeners, breaks the connections and waits for their threads. Final: it does not start again.
   public func stop() {
     let threads = phase.withLock { phase in
       defer { phase = .stopped }
@@ -73,7 +72,7 @@ public final class MockServer: Sendable {
   public func withBackend<Result: Sendable, Failure: Error>(
     _ body: (inout MockBackend) throws(Failure) -> Result
   ) throws(Failure) -> Result {
-    try core.backend.withLock { (backend: inout sending MockBackend) throws(Failure) in try body(&backend) }
+    try core.backend.withLock { (backend: inout MockBackend) throws(Failure) in try body(&backend) }
   }
 
   /// A session that begins now, by this server's clock.
@@ -116,15 +115,15 @@ public final class MockServer: Sendable {
 
 /// What the connections' threads share.
 final class ServerCore: Sendable {
-  let backend: Mutex<MockBackend>
+  let backend: Guarded<MockBackend>
   let registry = ConnectionRegistry()
   let authority: CertificateAuthority
   private let tls: TLSContext
   private let clockOffset: Interval
-  private let counted = Mutex(ConnectionCounters())
+  private let counted = Guarded(ConnectionCounters())
 
   init(_ settings: MockServerSettings) throws(MockServerError) {
-    backend = Mutex(MockBackend(settings: settings.backend, seed: settings.seed))
+    backend = Guarded(MockBackend(settings: settings.backend, seed: settings.seed))
     authority = try CertificateAuthority()
     tls = try TLSContext(settings, authority: authority)
     clockOffset = .milliseconds(settings.clockOffsetMilliseconds)
@@ -140,7 +139,9 @@ final class ServerCore: Sendable {
 
   func count(_ change: (inout ConnectionCounters) -> Void) { counted.withLock { change(&$0) } }
 
-  func bodyArrived(bytes: Int, of head: BackendRequest) { backend.withLock { $0.bodyArrived(bytes: bytes, of: head) } }
+  func bodyArrived(bytes: Int, of head: BackendRequest) {
+    backend.withLock { $0.bodyArrived(bytes: bytes, of: head) }
+  }
 
   /// Takes over an accepted descriptor.
   func serve(_ descriptor: Int32, isTLS: Bool) {

@@ -17,7 +17,8 @@ public struct MockServerSettings: Sendable {
   public init() {}
 }
 
-/// Why the server could not be set up. All are this machine's fault; trying again helps only where a resource was short.
+/// Why the server could not be set up. All are this machine's fault; trying again helps only where a resource was
+/// short.
 public enum MockServerError: Error, Equatable, Sendable {
   case systemCall(name: String, errno: Int32)
   case certificate(step: String)

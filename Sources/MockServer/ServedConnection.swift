@@ -1,7 +1,6 @@
 import Chronology
 import HTTPSyntax
 import MockBackend
-import Synchronization
 
 /// One connection from its first request to its end; runs on a thread of its own.
 struct ServedConnection {
@@ -41,7 +40,9 @@ struct ServedConnection {
     switch decision {
     case .reply(let early): return answerEarly(early, request)
     case .readBody(let admission):
-      if request.hasUnknownExpectation { return answerEarly(BackendDecision(reply: BackendReply(status: 417)), request) }
+      if request.hasUnknownExpectation {
+        return answerEarly(BackendDecision(reply: BackendReply(status: 417)), request)
+      }
       if request.expectsContinue, request.hasBody, admission.mayContinue {
         guard channel.write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) else { return .lost }
       }

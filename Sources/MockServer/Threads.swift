@@ -2,7 +2,6 @@ import CLinux
 // The importer attributes pthread_attr_t to the first C module that declares it.
 import COpenSSL
 import Glibc
-import Synchronization
 
 /// A POSIX thread that is joined exactly once.
 struct JoinableThread: @unchecked Sendable {
@@ -49,7 +48,7 @@ final class ConnectionRegistry: Sendable {
     var finished: [JoinableThread] = []
     var nextIdentifier = 0
   }
-  private let state = Mutex(State())
+  private let state = Guarded(State())
 
   var liveCount: Int { state.withLock { $0.live.count } }
 
@@ -60,11 +59,15 @@ final class ConnectionRegistry: Sendable {
       state.nextIdentifier += 1
       let done = state.finished
       state.finished = []
-      let thread = state.isStopping ? nil : try? JoinableThread { [self] in
+      guard !state.isStopping, let thread = try? JoinableThread({ [self] in
         body(descriptor)
         end(identifier)
+      })
+      else {
+        close(descriptor)
+        return done
       }
-      if let thread { state.live[identifier] = (descriptor, thread) } else { close(descriptor) }
+      state.live[identifier] = (descriptor, thread)
       return done
     }
     for thread in finished { thread.join() }

@@ -43,7 +43,8 @@ import Testing
     let trailers = session.call("GET", "/trailers", query: "bytes=30").reply
     #expect(trailers.trailers.map(\.0) == ["x-checksum"])
     #expect(trailers.trailers.first?.1 == ReceivedBody.digest(of: trailers.body.rendered))
-    #expect(session.call("GET", "/sse", query: "events=2").reply.text == "id: 1\ndata: event 1\n\nid: 2\ndata: event 2\n\n")
+    #expect(
+      session.call("GET", "/sse", query: "events=2").reply.text == "id: 1\ndata: event 1\n\nid: 2\ndata: event 2\n\n")
     let upgrade = session.call("GET", "/upgrade", headers: [("upgrade", "websocket")]).reply
     #expect(upgrade.status == 101 && upgrade.framing == .echoTunnel && upgrade.header("upgrade") == "websocket")
     for (query, framing) in [("", ReplyFraming.length), ("framing=chunked", .chunked), ("framing=close", .close)] {
@@ -59,7 +60,8 @@ import Testing
     let text = session.call(
       "PUT", "/echo", query: "q=1", headers: [("x-a", "1"), ("x-a", "a\"\\\u{1}")], body: "payload"
     ).reply.text
-    #expect(text.hasPrefix("{\"method\":\"PUT\",\"path\":\"/echo\",\"query\":\"q=1\",\"headers\":[[\"authorization\","))
+    #expect(
+      text.hasPrefix("{\"method\":\"PUT\",\"path\":\"/echo\",\"query\":\"q=1\",\"headers\":[[\"authorization\","))
     #expect(text.holds("[\"x-a\",\"1\"],[\"x-a\",\"a\\\"\\\\\\u0001\"]]"))
     #expect(text.holds("\"bodyBytes\":7,\"bodyDigest\":\"\(ReceivedBody.digest(of: Array("payload".utf8)))\""))
   }
@@ -189,13 +191,15 @@ import Testing
     var session = SignedIn()
     let head = BackendRequest(
       method: "PUT", path: "/upload", headers: [("authorization", "Bearer \(session.accessToken)")])
-    guard case .readBody(let admission) = session.backend.handleHead(head, now: SignedIn.at(milliseconds: 2999)) else {
+    guard case .readBody(let admission) = session.backend.handleHead(head, now: SignedIn.at(milliseconds: 2999))
+    else {
       Issue.record("a valid token was rejected")
       return
     }
     var body = ReceivedBody(admission.bodyUse)
     for _ in 0..<3 { body.append([1, 2, 3]) }
-    let decision = session.backend.handleBody(head, admission: admission, body: body, now: SignedIn.at(milliseconds: 9000))
+    let decision = session.backend.handleBody(
+      head, admission: admission, body: body, now: SignedIn.at(milliseconds: 9000))
     #expect(decision.reply.text == "{\"bytes\":9}")
     #expect(body.bytes.isEmpty)
   }
@@ -205,7 +209,8 @@ import Testing
     var session = SignedIn()
     let reply = session.backend.handle(BackendRequest(method: "GET", path: "/open/echo"), now: SignedIn.start).reply
     #expect(reply.status == 200)
-    #expect(session.backend.handle(BackendRequest(method: "GET", path: "/open"), now: SignedIn.start).reply.status == 401)
+    #expect(
+      session.backend.handle(BackendRequest(method: "GET", path: "/open"), now: SignedIn.start).reply.status == 401)
   }
 
   @Test("Exchanges in flight have a peak; the token endpoint reports bearers that strayed there")

@@ -53,7 +53,9 @@ import Testing
     var session = SignedIn()
     session.backend.faults.api = [row.fault]
     let decision = session.call("POST", "/notes", body: "hello")
-    if let status = row.status { #expect(decision.reply.status == (status == 200 && row.fault != .unparsableBody ? 201 : status)) }
+    if let status = row.status {
+      #expect(decision.reply.status == (status == 200 && row.fault != .unparsableBody ? 201 : status))
+    }
     #expect(decision.transport == row.transport)
     #expect(session.backend.counters.executed["POST /notes", default: 0] == (row.isCommitted ? 1 : 0))
     #expect(session.call("GET", "/notes").reply.text.holds("hello") == row.isCommitted)
@@ -62,7 +64,9 @@ import Testing
   @Test("Retry-After goes out with 429 and 503")
   func retryAfter() {
     var session = SignedIn()
-    session.backend.faults.refresh = [.tooManyRequests(retryAfterSeconds: 7), .status(503, retryAfterSeconds: 1), .status(503)]
+    session.backend.faults.refresh = [
+      .tooManyRequests(retryAfterSeconds: 7), .status(503, retryAfterSeconds: 1), .status(503),
+    ]
     #expect(session.refresh().reply.header("retry-after") == "7")
     #expect(session.refresh().reply.header("retry-after") == "1")
     #expect(session.refresh().reply.header("retry-after") == nil)
@@ -72,7 +76,9 @@ import Testing
 
   @Test("A missing member is missing at any depth")
   func missingField() {
-    for (endpoint, name) in [(TokenEndpoint.oauth, "refresh_token"), (.enveloped, "accessToken"), (.authenticate, "token")] {
+    for (endpoint, name) in [
+      (TokenEndpoint.oauth, "refresh_token"), (.enveloped, "accessToken"), (.authenticate, "token"),
+    ] {
       var session = SignedIn()
       session.backend.faults.refresh = [.missingField(name)]
       let text = session.refresh(at: endpoint).reply.text

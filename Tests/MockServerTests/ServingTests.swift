@@ -56,7 +56,8 @@ import Testing
     let session = try ServedSession()
     let result = try session.curl(.plain, "/chunked?bytes=100", options: ["--http1.0", "-i"])
     #expect(result.exit == 0)
-    #expect(!result.output.lowercased().contains("transfer-encoding") && result.output.contains("connection: close\r\n"))
+    #expect(
+      !result.output.lowercased().contains("transfer-encoding") && result.output.contains("connection: close\r\n"))
     #expect(result.output.hasSuffix(String(decoding: ReplyBody.pattern(count: 100).rendered, as: UTF8.self)))
   }
 
@@ -66,7 +67,9 @@ import Testing
     let trailers = try session.curl(.plain, "/trailers?bytes=30", options: ["-D", "-", "-o", "/dev/null"])
     #expect(trailers.output.contains("x-checksum: \(ReceivedBody.digest(of: ReplyBody.pattern(count: 30).rendered))"))
     let hints = try session.curl(.plain, "/early-hints", options: ["-i"])
-    #expect(hints.output.hasPrefix("HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload\r\n\r\nHTTP/1.1 200 OK\r\n"))
+    #expect(
+      hints.output.hasPrefix("HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload\r\n\r\nHTTP/1.1 200 OK\r\n")
+    )
     let events = try session.curl(.tls, "/sse?events=3&interval=1")
     #expect(events.output == (1...3).map { ReplyBody.event($0) }.joined())
     let slow = try session.curl(.plain, "/slow?ms=1")
@@ -137,10 +140,13 @@ import Testing
     let client = try RawClient(port: session.server.plainPort)
     let host = "HTTP/1.1\r\nHost: api.test\r\n"
     client.send(
-      "GET /open/status/201 \(host)\r\nPOST /open/echo \(host)Transfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nX-Sum: 6\r\n\r\n"
+      "GET /open/status/201 \(host)\r\n"
+        + "POST /open/echo \(host)Transfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nX-Sum: 6\r\n\r\n"
         + "GET /open/status/202 \(host)Connection: close\r\n\r\n")
     let text = client.receive()
-    let order = ["HTTP/1.1 201 ", "HTTP/1.1 200 ", "\"bodyBytes\":3,", "\"trailers\":[[\"x-sum\",\"6\"]]", "HTTP/1.1 202 "]
+    let order = [
+      "HTTP/1.1 201 ", "HTTP/1.1 200 ", "\"bodyBytes\":3,", "\"trailers\":[[\"x-sum\",\"6\"]]", "HTTP/1.1 202 ",
+    ]
     var rest = text[...]
     for needle in order {
       guard let found = rest.range(of: needle) else {

@@ -143,7 +143,8 @@ import Testing
     let session = try ServedSession()
     session.server.withBackend { $0.faults.paths["/open/me"] = .always(.hangBeforeCommit) }
     let texts = [
-      "", "GET /open/me HTTP/1.1\r\nHost: a\r\n\r\n", "PUT /open/upload HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx",
+      "", "GET /open/me HTTP/1.1\r\nHost: a\r\n\r\n",
+      "PUT /open/upload HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx",
       "GET /open/slow?ms=500000 HTTP/1.1\r\nHost: a\r\n\r\n",
       "GET /open/sse?events=9&interval=500000 HTTP/1.1\r\nHost: a\r\n\r\n",
     ]

@@ -1,7 +1,8 @@
 import COpenSSL
 import Foundation
 
-/// A TLS connection that tells an orderly end (close_notify) from a bare FIN, which curl does not. It verifies nothing.
+/// A TLS connection that tells an orderly end (close_notify) from a bare FIN, which curl does not. It verifies
+/// nothing.
 final class TLSClient {
   private let raw: RawClient
   private let context: OpaquePointer
