@@ -14,25 +14,25 @@ public struct Authority: Equatable, Sendable {
   /// no name that DNS resolves has them, and a host that is written in two ways could be matched in one and
   /// dialled in the other.
   public static func parse(_ bytes: RawSpan, _ range: ByteRange) -> Result<Authority, HeadError> {
-    guard !range.isEmpty else { return .failure(.invalidAuthority) }
+    if let authority = hostAndPort(bytes, range) { return .success(authority) }
     for offset in range.offsets where bytes.byte(at: offset) == 0x40 { return .failure(.targetUserInfo) }
-    let isIPv6 = bytes.byte(at: range.start) == 0x5B
-    guard let hostEnd = isIPv6 ? endOfLiteral(bytes, range) : endOfName(bytes, range), hostEnd > range.start else {
-      return .failure(.invalidAuthority)
-    }
-    let host = ByteRange(range.start..<hostEnd)
-    if hostEnd == range.end { return .success(Authority(host: host, port: nil, isIPv6: isIPv6)) }
-    guard bytes.byte(at: hostEnd) == ByteClass.colon else { return .failure(.invalidAuthority) }
-    // RFC 3986 §3.2.3: the port after the colon may be empty, which means the default.
-    if hostEnd + 1 == range.end { return .success(Authority(host: host, port: nil, isIPv6: isIPv6)) }
-    guard let port = parsePort(bytes, hostEnd + 1..<range.end) else { return .failure(.invalidAuthority) }
-    return .success(Authority(host: host, port: port, isIPv6: isIPv6))
+    return .failure(.invalidAuthority)
   }
 
-  private static func endOfName(_ bytes: RawSpan, _ range: ByteRange) -> Int? {
-    var offset = range.start
-    while offset < range.end, ByteClass.isUnreserved(bytes.byte(at: offset)) { offset += 1 }
-    return offset
+  private static func hostAndPort(_ bytes: RawSpan, _ range: ByteRange) -> Authority? {
+    guard !range.isEmpty else { return nil }
+    let isIPv6 = bytes.byte(at: range.start) == 0x5B
+    let end = isIPv6 ? endOfLiteral(bytes, range) : bytes.endOfUnreserved(from: range.start, to: range.end)
+    guard let hostEnd = end, hostEnd > range.start else {
+      return nil
+    }
+    let host = ByteRange(range.start..<hostEnd)
+    if hostEnd == range.end { return Authority(host: host, port: nil, isIPv6: isIPv6) }
+    guard bytes.byte(at: hostEnd) == ByteClass.colon else { return nil }
+    // RFC 3986 §3.2.3: the port after the colon may be empty, which means the default.
+    if hostEnd + 1 == range.end { return Authority(host: host, port: nil, isIPv6: isIPv6) }
+    guard let port = parsePort(bytes, hostEnd + 1..<range.end) else { return nil }
+    return Authority(host: host, port: port, isIPv6: isIPv6)
   }
 
   private static func endOfLiteral(_ bytes: RawSpan, _ range: ByteRange) -> Int? {

@@ -35,10 +35,6 @@ extension RawSpan {
   @inline(always)
   public func byte(at offset: Int) -> UInt8 { unsafe unsafeLoad(fromByteOffset: offset, as: UInt8.self) }
 
-  /// Eight bytes in memory order; traps outside the view.
-  @inline(always)
-  func word(at offset: Int) -> UInt64 { unsafe unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self) }
-
   /// The text, replacing what is not UTF-8; allocates, for cold paths.
   public var string: String {
     unsafe withUnsafeBytes { pointer in unsafe String(decoding: pointer, as: UTF8.self) }

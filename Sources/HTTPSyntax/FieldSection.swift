@@ -12,7 +12,9 @@ public struct FieldLine: Equatable, Sendable {
 ///
 /// Stricter than RFC 9112 §2.2 permits: a line feed alone never ends a line, in responses neither, because
 /// peers that differ on it see two different messages.
-struct FieldSection {
+///
+/// A class, so that a question to it copies no table.
+final class FieldSection {
   enum Scan: Equatable {
     case incomplete
     /// Offset after the empty line.
@@ -54,7 +56,7 @@ struct FieldSection {
   }
 
   /// Keeps the table's memory. The first field line begins at `start`.
-  mutating func reset(start: Int) {
+  func reset(start: Int) {
     lines.removeAll(keepingCapacity: true)
     firsts = .init(repeating: Self.absent)
     phase = .lineStart
@@ -76,12 +78,12 @@ struct FieldSection {
     return count
   }
 
-  mutating func markConnectionOption(at index: Int) { lines[index].isConnectionOption = true }
+  func markConnectionOption(at index: Int) { lines[index].isConnectionOption = true }
 
   /// True between lines: what was read so far are whole field lines.
   var isAtLineStart: Bool { phase == .lineStart }
 
-  mutating func scan(_ bytes: RawSpan, toleratesSpaceBeforeColon: Bool) -> Scan {
+  func scan(_ bytes: RawSpan, toleratesSpaceBeforeColon: Bool) -> Scan {
     let end = min(bytes.byteCount, sectionStart + sectionBytes)
     while position < end {
       switch phase {
@@ -112,7 +114,7 @@ struct FieldSection {
     return position - sectionStart >= sectionBytes ? .failed(.sectionTooLong) : .incomplete
   }
 
-  private mutating func beginLine(_ byte: UInt8) -> HeadError? {
+  private func beginLine(_ byte: UInt8) -> HeadError? {
     switch byte {
     case ByteClass.carriageReturn:
       position += 1
@@ -129,9 +131,8 @@ struct FieldSection {
     }
   }
 
-  private mutating func readName(_ bytes: RawSpan, to end: Int, _ toleratesSpace: Bool) -> HeadError? {
-    var offset = position
-    while offset < end, ByteClass.isTokenCharacter(bytes.byte(at: offset)) { offset += 1 }
+  private func readName(_ bytes: RawSpan, to end: Int, _ toleratesSpace: Bool) -> HeadError? {
+    let offset = bytes.endOfToken(from: position, to: end)
     position = offset
     guard offset < end else { return nil }
     name = ByteRange(name.start..<offset)
@@ -148,7 +149,7 @@ struct FieldSection {
     return nil
   }
 
-  private mutating func readValue(_ bytes: RawSpan, to end: Int) -> HeadError? {
+  private func readValue(_ bytes: RawSpan, to end: Int) -> HeadError? {
     let offset = bytes.endOfFieldValue(from: position, to: end)
     position = offset
     guard offset < end else { return nil }
@@ -165,7 +166,7 @@ struct FieldSection {
     return nil
   }
 
-  private mutating func append(_ field: KnownField, value: ByteRange) {
+  private func append(_ field: KnownField, value: ByteRange) {
     let slot = Int(field.rawValue)
     if firsts[slot] == Self.absent { firsts[slot] = UInt8(lines.count) }
     lines.append(FieldLine(name: name, value: value, field: field, isConnectionOption: field.isHopByHop))

@@ -87,17 +87,4 @@ extension RawSpan {
     }
     return true
   }
-
-  /// Whether this text stands at `offset`, ASCII letters in any case. False where the view ends before it.
-  func containsIgnoringCase(_ text: StaticString, at offset: Int) -> Bool {
-    let count = text.utf8CodeUnitCount
-    guard offset >= 0, byteCount - offset >= count else { return false }
-    var index = 0
-    while index < count {
-      let expected = unsafe text.utf8Start[index]
-      if ByteClass.lowercased(byte(at: offset + index)) != ByteClass.lowercased(expected) { return false }
-      index += 1
-    }
-    return true
-  }
 }

@@ -6,7 +6,8 @@ public enum HTTPDate {
   public static let formattedBytes = 29
 
   /// nil for what is none of the three forms or no date of the calendar. The name of the day is not compared with
-  /// the date. A two-digit year (RFC 850) is within the 50 years after `now`, or past; without `now` it is 1970 to 2069.
+  /// the date. A two-digit year (RFC 850) is at most 50 years after `now`, else past; without `now` it is 1970 to
+  /// 2069.
   public static func parse(_ text: RawSpan, now: WallTime? = nil) -> WallTime? {
     guard text.byteCount >= 24, text.byteCount <= 33 else { return nil }
     if text.byte(at: 3) == ByteClass.comma { return fixdate(text) }

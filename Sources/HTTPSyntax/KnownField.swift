@@ -30,74 +30,65 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
   /// Of a name in any case; `other` for names without a special meaning here. No allocation.
   public static func named(_ bytes: RawSpan, _ name: ByteRange) -> KnownField {
     let count = Int(name.count)
-    guard count < firstRows.count - 1 else { return .other }
+    guard count > 0, count < firstRows.count - 1 else { return .other }
+    let first = ByteClass.lowercased(bytes.byte(at: name.start))
     var row = Int(firstRows[count])
     let end = Int(firstRows[count + 1])
     while row < end {
-      if matches(bytes, at: name.start, rows[row].name) { return rows[row].field }
+      if rows[row].first == first, bytes.containsIgnoringCase(rows[row].name, at: name.start) {
+        return rows[row].field
+      }
       row += 1
     }
     return .other
   }
 
-  /// The caller has matched the lengths.
-  @inline(always)
-  private static func matches(_ bytes: RawSpan, at offset: Int, _ name: StaticString) -> Bool {
-    let count = name.utf8CodeUnitCount
-    var index = 0
-    while index < count {
-      // Names are made of tchar, among which `| 0x20` joins only the two cases of a letter.
-      let expected = unsafe name.utf8Start[index]
-      if bytes.byte(at: offset + index) | 0x20 != expected { return false }
-      index += 1
-    }
-    return true
-  }
-
   private struct Row {
+    /// Of `name`, so that most rows are passed by without a look at the text.
+    let first: UInt8
     let name: StaticString
     let field: KnownField
   }
 
   /// Lower-case names, by length: constant data, read without a lazy initialiser.
   private static let rows: [37 of Row] = [
-    Row(name: "te", field: .te),
-    Row(name: "age", field: .age),
-    Row(name: "via", field: .via),
-    Row(name: "date", field: .date),
-    Row(name: "host", field: .host),
-    Row(name: "cookie", field: .cookie),
-    Row(name: "expect", field: .expect),
-    Row(name: "origin", field: .origin),
-    Row(name: "server", field: .server),
-    Row(name: "trailer", field: .trailer),
-    Row(name: "upgrade", field: .upgrade),
-    Row(name: "location", field: .location),
-    Row(name: "connection", field: .connection),
-    Row(name: "keep-alive", field: .keepAlive),
-    Row(name: "set-cookie", field: .setCookie),
-    Row(name: "retry-after", field: .retryAfter),
-    Row(name: "bearerd-auth", field: .bearerdAuth),
-    Row(name: "content-type", field: .contentType),
-    Row(name: "max-forwards", field: .maxForwards),
-    Row(name: "authorization", field: .authorization),
-    Row(name: "bearerd-retry", field: .bearerdRetry),
-    Row(name: "content-length", field: .contentLength),
-    Row(name: "sec-fetch-mode", field: .secFetchMode),
-    Row(name: "sec-fetch-site", field: .secFetchSite),
-    Row(name: "bearerd-session", field: .bearerdSession),
-    Row(name: "idempotency-key", field: .idempotencyKey),
-    Row(name: "content-location", field: .contentLocation),
-    Row(name: "proxy-connection", field: .proxyConnection),
-    Row(name: "www-authenticate", field: .wwwAuthenticate),
-    Row(name: "transfer-encoding", field: .transferEncoding),
-    Row(name: "bearerd-replayable", field: .bearerdReplayable),
-    Row(name: "proxy-authenticate", field: .proxyAuthenticate),
-    Row(name: "proxy-authorization", field: .proxyAuthorization),
-    Row(name: "proxy-authentication-info", field: .proxyAuthenticationInfo),
-    Row(name: "access-control-request-method", field: .accessControlRequestMethod),
-    Row(name: "access-control-request-headers", field: .accessControlRequestHeaders),
-    Row(name: "access-control-request-private-network", field: .accessControlRequestPrivateNetwork),
+    Row(first: 0x74, name: "te", field: .te),
+    Row(first: 0x61, name: "age", field: .age),
+    Row(first: 0x76, name: "via", field: .via),
+    Row(first: 0x64, name: "date", field: .date),
+    Row(first: 0x68, name: "host", field: .host),
+    Row(first: 0x63, name: "cookie", field: .cookie),
+    Row(first: 0x65, name: "expect", field: .expect),
+    Row(first: 0x6F, name: "origin", field: .origin),
+    Row(first: 0x73, name: "server", field: .server),
+    Row(first: 0x74, name: "trailer", field: .trailer),
+    Row(first: 0x75, name: "upgrade", field: .upgrade),
+    Row(first: 0x6C, name: "location", field: .location),
+    Row(first: 0x63, name: "connection", field: .connection),
+    Row(first: 0x6B, name: "keep-alive", field: .keepAlive),
+    Row(first: 0x73, name: "set-cookie", field: .setCookie),
+    Row(first: 0x72, name: "retry-after", field: .retryAfter),
+    Row(first: 0x62, name: "bearerd-auth", field: .bearerdAuth),
+    Row(first: 0x63, name: "content-type", field: .contentType),
+    Row(first: 0x6D, name: "max-forwards", field: .maxForwards),
+    Row(first: 0x61, name: "authorization", field: .authorization),
+    Row(first: 0x62, name: "bearerd-retry", field: .bearerdRetry),
+    Row(first: 0x63, name: "content-length", field: .contentLength),
+    Row(first: 0x73, name: "sec-fetch-mode", field: .secFetchMode),
+    Row(first: 0x73, name: "sec-fetch-site", field: .secFetchSite),
+    Row(first: 0x62, name: "bearerd-session", field: .bearerdSession),
+    Row(first: 0x69, name: "idempotency-key", field: .idempotencyKey),
+    Row(first: 0x63, name: "content-location", field: .contentLocation),
+    Row(first: 0x70, name: "proxy-connection", field: .proxyConnection),
+    Row(first: 0x77, name: "www-authenticate", field: .wwwAuthenticate),
+    Row(first: 0x74, name: "transfer-encoding", field: .transferEncoding),
+    Row(first: 0x62, name: "bearerd-replayable", field: .bearerdReplayable),
+    Row(first: 0x70, name: "proxy-authenticate", field: .proxyAuthenticate),
+    Row(first: 0x70, name: "proxy-authorization", field: .proxyAuthorization),
+    Row(first: 0x70, name: "proxy-authentication-info", field: .proxyAuthenticationInfo),
+    Row(first: 0x61, name: "access-control-request-method", field: .accessControlRequestMethod),
+    Row(first: 0x61, name: "access-control-request-headers", field: .accessControlRequestHeaders),
+    Row(first: 0x61, name: "access-control-request-private-network", field: .accessControlRequestPrivateNetwork),
   ]
 
   /// By length: where its names begin in `rows`; the next element is where they end.

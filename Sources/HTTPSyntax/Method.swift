@@ -49,18 +49,3 @@ public enum Method: UInt8, CaseIterable, Sendable {
     return bytes.contains(candidates.1.name, at: range.start) ? candidates.1 : .other
   }
 }
-
-extension RawSpan {
-  /// Whether exactly these bytes stand at `offset`. False where the view ends before them.
-  func contains(_ text: StaticString, at offset: Int) -> Bool {
-    let count = text.utf8CodeUnitCount
-    guard offset >= 0, byteCount - offset >= count else { return false }
-    var index = 0
-    while index < count {
-      let expected = unsafe text.utf8Start[index]
-      if byte(at: offset + index) != expected { return false }
-      index += 1
-    }
-    return true
-  }
-}

@@ -13,7 +13,7 @@ public final class RequestHead {
   private let limits: HeadLimits
   private var phase = Phase.requestLine
   private var line = RequestLine()
-  private var section: FieldSection
+  private let section: FieldSection
   private var connection = ConnectionOptions()
 
   // After completion only:

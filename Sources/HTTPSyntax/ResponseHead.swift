@@ -11,7 +11,7 @@ public final class ResponseHead {
   private let limits: HeadLimits
   private var phase = Phase.statusLine
   private var line = StatusLine()
-  private var section: FieldSection
+  private let section: FieldSection
   private var connection = ConnectionOptions()
 
   // After completion only:

@@ -41,6 +41,12 @@ struct RequestLine {
       case .target:
         if let error = readTarget(bytes, to: end) { return .failed(error) }
       case .version:
+        if position == mark, end - position >= 8, bytes.contains("HTTP/1.1", at: position) {
+          position += 8
+          minorVersion = 1
+          phase = .lineEnd
+          continue
+        }
         if let error = bytes.versionFault(at: position, index: position - mark, else: .malformedRequestLine) {
           return .failed(error)
         }
@@ -84,7 +90,7 @@ struct RequestLine {
   }
 
   private mutating func readMethod(_ bytes: RawSpan, to end: Int) -> HeadError? {
-    while position < end, ByteClass.isTokenCharacter(bytes.byte(at: position)) { position += 1 }
+    position = bytes.endOfToken(from: position, to: end)
     guard position < end else { return nil }
     guard bytes.byte(at: position) == ByteClass.space, position > mark else { return .malformedRequestLine }
     methodRange = ByteRange(mark..<position)
@@ -131,6 +137,11 @@ struct StatusLine {
       let byte = bytes.byte(at: position)
       switch phase {
       case .version:
+        if position == 0, end >= 8, bytes.contains("HTTP/1.1", at: 0) {
+          position = 8
+          phase = .afterVersion
+          continue
+        }
         if let error = bytes.versionFault(at: position, index: position, else: .malformedStatusLine) {
           return .failed(error)
         }

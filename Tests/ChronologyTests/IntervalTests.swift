@@ -39,7 +39,10 @@ struct IntervalTests {
 
   @Test(
     "Whole seconds are rounded up, milliseconds towards zero",
-    arguments: [(Int64(0), Int64(0), Int64(0)), (1, 1, 0), (999_999, 1, 0), (1_000_000_000, 1, 1000), (1_000_000_001, 2, 1000), (-1_500_000_000, -1, -1500)])
+    arguments: [
+      (Int64(0), Int64(0), Int64(0)), (1, 1, 0), (999_999, 1, 0), (1_000_000_000, 1, 1000), (1_000_000_001, 2, 1000),
+      (-1_500_000_000, -1, -1500),
+    ])
   func rounding(_ nanoseconds: Int64, _ seconds: Int64, _ milliseconds: Int64) {
     #expect(Interval(nanoseconds: nanoseconds).secondsRoundedUp == seconds)
     #expect(Interval(nanoseconds: nanoseconds).milliseconds == milliseconds)

@@ -75,7 +75,9 @@ struct WallTimeTests {
     #expect(time?.rfc3339 == "2017-01-01T00:00:00Z")
   }
 
-  @Test("Whole seconds are rounded down, before 1970 too", arguments: [(Int64(1999), Int64(1)), (-1, -1), (-1000, -1), (-1001, -2), (0, 0)])
+  @Test(
+    "Whole seconds are rounded down, before 1970 too",
+    arguments: [(Int64(1999), Int64(1)), (-1, -1), (-1000, -1), (-1001, -2), (0, 0)])
   func seconds(_ milliseconds: Int64, _ seconds: Int64) {
     #expect(WallTime(milliseconds: milliseconds).seconds == seconds)
   }

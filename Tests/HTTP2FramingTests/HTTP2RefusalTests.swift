@@ -74,7 +74,9 @@ struct ClientPrefaceTests {
 
   @Test("Every part of it is partial, the whole is a match", arguments: 0...24)
   func prefixes(_ count: Int) {
-    #expect(Self.match(String(decoding: Array(Self.preface.utf8)[..<count], as: UTF8.self)) == (count == 24 ? .yes : .partial))
+    #expect(
+      Self.match(String(decoding: Array(Self.preface.utf8)[..<count], as: UTF8.self))
+        == (count == 24 ? .yes : .partial))
   }
 
   @Test("Frames may follow")
@@ -90,7 +92,8 @@ struct ClientPrefaceTests {
     #expect(ClientPreface.match(bytes.span.bytes.extracting(0..<index + 1)) == .no)
   }
 
-  @Test("HTTP/1 requests are no match", arguments: ["GET / HTTP/1.1\r\n", "PRI * HTTP/1.1\r\n", "PUT / HTTP/1.1\r\n"])
+  @Test(
+    "HTTP/1 requests are no match", arguments: ["GET / HTTP/1.1\r\n", "PRI * HTTP/1.1\r\n", "PUT / HTTP/1.1\r\n"])
   func http1(_ text: String) {
     #expect(Self.match(text) == .no)
   }
@@ -100,7 +103,9 @@ struct ClientPrefaceTests {
 struct HTTP2RefusalTests {
   static func pending(_ refusal: HTTP2Refusal) -> [UInt8] {
     var bytes: [UInt8] = []
-    refusal.pendingOutput { piece in bytes += piece.byteOffsets.map { piece.unsafeLoad(fromByteOffset: $0, as: UInt8.self) } }
+    refusal.pendingOutput { piece in
+      bytes += piece.byteOffsets.map { piece.unsafeLoad(fromByteOffset: $0, as: UInt8.self) }
+    }
     return bytes
   }
 
@@ -134,7 +139,9 @@ struct HTTP2RefusalTests {
     #expect(refusal.isFinished)
   }
 
-  @Test("Bytes that are no HTTP/2 end it too", arguments: ["GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nxxxxxxxxxxxxxxxx"])
+  @Test(
+    "Bytes that are no HTTP/2 end it too",
+    arguments: ["GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nxxxxxxxxxxxxxxxx"])
   func junk(_ text: String) throws {
     let refusal = try #require(HTTP2Refusal())
     let bytes = Array(text.utf8)

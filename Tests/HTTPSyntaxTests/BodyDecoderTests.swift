@@ -2,7 +2,11 @@ import HTTPSyntax
 import Testing
 
 struct DecodedBody: Equatable {
-  enum End: Equatable { case finished, failed(BodyError), waiting, truncated }
+  enum End: Equatable {
+    case finished
+    case failed(BodyError)
+    case waiting, truncated
+  }
 
   var content = ""
   var trailers = ""
@@ -58,7 +62,9 @@ struct DecodedBody: Equatable {
 
 @Suite("RFC 9112 §6.3 a body ends where its framing says")
 struct BodyLengthTests {
-  @Test("No body and a body of zero bytes have ended before they begin", arguments: [MessageFraming.none, .contentLength(0)])
+  @Test(
+    "No body and a body of zero bytes have ended before they begin",
+    arguments: [MessageFraming.none, .contentLength(0)])
   func empty(_ framing: MessageFraming) {
     #expect(BodyDecoder(framing).isFinished)
     #expect(DecodedBody.decode(framing, "next") == DecodedBody(end: .finished))
@@ -66,8 +72,10 @@ struct BodyLengthTests {
 
   @Test("Content-Length bytes and not one more")
   func contentLength() {
-    #expect(DecodedBody.decode(.contentLength(5), "helloGET") == DecodedBody(content: "hello", consumed: 5, end: .finished))
-    #expect(DecodedBody.decode(.contentLength(5), "hell") == DecodedBody(content: "hell", consumed: 4, end: .truncated))
+    #expect(
+      DecodedBody.decode(.contentLength(5), "helloGET") == DecodedBody(content: "hello", consumed: 5, end: .finished))
+    #expect(
+      DecodedBody.decode(.contentLength(5), "hell") == DecodedBody(content: "hell", consumed: 4, end: .truncated))
   }
 
   @Test("Until the connection's end")

@@ -26,7 +26,8 @@ struct KnownFieldTests {
     #expect(Self.lookUp(name.lowercased()) == field)
   }
 
-  @Test("With a byte changed, missing or more it is another name", arguments: KnownField.allCases.filter { $0 != .other })
+  @Test(
+    "With a byte changed, missing or more it is another name", arguments: KnownField.allCases.filter { $0 != .other })
   func resemblance(_ field: KnownField) {
     let name = Self.fieldName(field)
     #expect(Self.lookUp(name + "s") == .other)

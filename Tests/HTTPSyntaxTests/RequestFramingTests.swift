@@ -24,7 +24,10 @@ struct RequestFramingTests {
     ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", .contentLengthWithTransferEncoding),
     ("Content-Length: x\r\nTransfer-Encoding: chunked\r\n", .contentLengthWithTransferEncoding),
     ("Transfer-Encoding: identity\r\nContent-Length: 5\r\n", .contentLengthWithTransferEncoding),
-    ("Connection: Content-Length\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n", .contentLengthWithTransferEncoding),
+    (
+      "Connection: Content-Length\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+      .contentLengthWithTransferEncoding
+    ),
     // Content-Length
     ("Content-Length:\r\n", .contentLengthMalformed),
     ("Content-Length: \r\n", .contentLengthMalformed),
@@ -83,10 +86,12 @@ struct RequestFramingTests {
     #expect(ParsedRequest.parse("POST / HTTP/1.1\r\nHost: h\r\n\(fields)\r\n").result == .failed(error))
   }
 
-  @Test("A name that only resembles a framing field frames nothing", arguments: [
-    "Transfer_Encoding: chunked", "Transfer-Encodin: chunked", "X-Transfer-Encoding: chunked", "Content_Length: 5",
-    "Content-Lengt: 5",
-  ])
+  @Test(
+    "A name that only resembles a framing field frames nothing",
+    arguments: [
+      "Transfer_Encoding: chunked", "Transfer-Encodin: chunked", "X-Transfer-Encoding: chunked", "Content_Length: 5",
+      "Content-Lengt: 5",
+    ])
   func resemblance(_ line: String) {
     #expect(ParsedRequest.parse("POST / HTTP/1.1\r\nHost: h\r\n\(line)\r\n\r\n").framing == .none)
   }

@@ -12,7 +12,9 @@ struct RequestLineTests {
     #expect(parsed.target == "/a")
   }
 
-  @Test("Method names near a known one are other", arguments: ["GOT", "PUTS", "HEAT", "PATCX", "DELETF", "OPTIONZ", "M-SEARCH"])
+  @Test(
+    "Method names near a known one are other",
+    arguments: ["GOT", "PUTS", "HEAT", "PATCX", "DELETF", "OPTIONZ", "M-SEARCH"])
   func otherMethods(_ name: String) {
     #expect(ParsedRequest.parse("\(name) / HTTP/1.1\r\nHost: h\r\n\r\n").method == .other)
   }
