@@ -140,7 +140,9 @@ import Testing
     #expect(zero.staleAt == after(3000))
     for time in [WallTime(milliseconds: .min), WallTime(milliseconds: .max)] {
       let record = session { $0.expiresAt = time }
-      #expect(BearerState.judge(record, provider: provider(), settings: "", now: noon) == (time < noon ? .refreshFirst : .ready))
+      #expect(
+        BearerState.judge(record, provider: provider(), settings: "", now: noon)
+          == (time < noon ? .refreshFirst : .ready))
     }
   }
 }

@@ -13,7 +13,8 @@ let fingerprintB = Fingerprint(hexadecimal: String(repeating: "b", count: 64))
 /// A compact JWS with this payload and a signature nobody checks.
 func jwt(_ payload: String) -> Secret {
   func base64url(_ text: String) -> String {
-    Data(text.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    Data(text.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing(
+      "=", with: "")
   }
   return Secret("\(base64url("{\"alg\":\"RS256\"}")).\(base64url(payload)).c2ln")
 }

@@ -5,8 +5,10 @@ import Testing
   @Test(
     "values keep their kind",
     arguments: [
-      ("null", JSONValue.null), ("true", .bool(true)), ("false", .bool(false)), ("0", .integer(0)), ("1", .integer(1)),
-      ("-9223372036854775808", .integer(.min)), ("3600.5", .number(3600.5)), ("\"1\"", .string("1")), ("[]", .array([])),
+      ("null", JSONValue.null), ("true", .bool(true)), ("false", .bool(false)), ("0", .integer(0)),
+      ("1", .integer(1)),
+      ("-9223372036854775808", .integer(.min)), ("3600.5", .number(3600.5)), ("\"1\"", .string("1")),
+      ("[]", .array([])),
       ("{}", .object([:])), ("[1,\"a\",null]", .array([.integer(1), .string("a"), .null])),
       ("{\"expires_in\":1,\"expiresIn\":2}", .object(["expires_in": .integer(1), "expiresIn": .integer(2)])),
       (" {\"a\" : \"\\u00e9\\\"\"} ", .object(["a": .string("é\"")])), ("99999999999999999999", .number(1e20)),
@@ -41,7 +43,9 @@ import Testing
     #expect(JSONValue.parse(nested(JSONValue.depthMax)) != nil)
     #expect(JSONValue.parse(nested(JSONValue.depthMax + 1)) == nil)
     #expect(JSONValue.parse(nested(100_000)) == nil)
-    func list(_ count: Int) -> [UInt8] { Array(("[" + Array(repeating: "1", count: count).joined(separator: ",") + "]").utf8) }
+    func list(_ count: Int) -> [UInt8] {
+      Array(("[" + Array(repeating: "1", count: count).joined(separator: ",") + "]").utf8)
+    }
     #expect(JSONValue.parse(list(JSONValue.valuesMax)) != nil)
     #expect(JSONValue.parse(list(JSONValue.valuesMax + 1)) == nil)
     func long(_ count: Int) -> [UInt8] { Array(("\"" + String(repeating: "a", count: count - 2) + "\"").utf8) }
@@ -59,7 +63,8 @@ import Testing
     "a dotted path walks members and indices",
     arguments: [
       ("a", "1"), ("b.c", "2"), ("errors.0.code", "x"), ("errors.1.code", "y"), ("errors.2.code", nil),
-      ("errors.-1.code", nil), ("errors.x", nil), ("b.c.d", nil), ("", nil), ("b.", nil), ("missing", nil), ("n.a", nil),
+      ("errors.-1.code", nil), ("errors.x", nil), ("b.c.d", nil), ("", nil), ("b.", nil), ("missing", nil),
+      ("n.a", nil),
     ] as [(String, String?)])
   func paths(_ path: String, _ expected: String?) throws {
     let text = #"{"a":"1","b":{"c":"2"},"errors":[{"code":"x"},{"code":"y"}],"n":null}"#

@@ -63,7 +63,8 @@ private func request(_ name: String) throws -> TokenRequest {
         (401, #"{"code":"AUTH_REFRESH_TOKEN_REUSED"}"#, "dead AUTH_REFRESH_TOKEN_REUSED"),
         (400, #"{"code":"AUTH_SESSION_REVOKED"}"#, "dead AUTH_SESSION_REVOKED"),
         (401, #"{"code":"UNAUTHORIZED"}"#, "known http_401"), (401, "", "known http_401"),
-        (400, #"{"code":"VALIDATION_FAILED"}"#, "known http_400"), (403, #"{"code":"FORBIDDEN"}"#, "known http_403"),
+        (400, #"{"code":"VALIDATION_FAILED"}"#, "known http_400"),
+        (403, #"{"code":"FORBIDDEN"}"#, "known http_403"),
         (404, "", "known http_404"), (429, "", "known http_429"), (500, "", "known http_500"),
         (503, "", "known http_503"), (502, "<html>", "known http_502"), (302, "", "known http_302"),
         (200, #"{"accessToken":"a","expiresIn":900}"#, "unknown refresh_token_missing"),
@@ -160,13 +161,18 @@ private func request(_ name: String) throws -> TokenRequest {
 
   @Test("supabase")
   func supabase() throws {
-    let good = #"{"access_token":"a","refresh_token":"r","expires_in":3600,"expires_at":1738069200,"token_type":"bearer","user":{}}"#
+    let good =
+      #"{"access_token":"a","refresh_token":"r","expires_in":3600,"expires_at":1738069200,"#
+      + #""token_type":"bearer","user":{}}"#
     try check(
       "supabase",
       [
         (200, good, "success a r 3600 expires_at"),
         (400, #"{"code":"refresh_token_not_found","message":"x"}"#, "dead refresh_token_not_found"),
-        (400, #"{"code":400,"error_code":"refresh_token_already_used","msg":"x"}"#, "dead refresh_token_already_used"),
+        (
+          400, #"{"code":400,"error_code":"refresh_token_already_used","msg":"x"}"#,
+          "dead refresh_token_already_used"
+        ),
         (403, #"{"error_code":"user_banned"}"#, "dead user_banned"),
         (400, #"{"code":"session_expired"}"#, "dead session_expired"),
         (400, #"{"code":"validation_failed"}"#, "config validation_failed"),
@@ -203,10 +209,14 @@ private func request(_ name: String) throws -> TokenRequest {
     try check(
       "okta",
       [
-        (200, #"{"access_token":"a","refresh_token":"r","expires_in":3600,"token_type":"Bearer"}"#,
-          "success a r 3600 expires_in"),
-        (400, #"{"error":"invalid_grant","error_description":"The refresh token is invalid or expired."}"#,
-          "dead invalid_grant"),
+        (
+          200, #"{"access_token":"a","refresh_token":"r","expires_in":3600,"token_type":"Bearer"}"#,
+          "success a r 3600 expires_in"
+        ),
+        (
+          400, #"{"error":"invalid_grant","error_description":"The refresh token is invalid or expired."}"#,
+          "dead invalid_grant"
+        ),
       ])
     #expect(Presets.named("okta")?.missingSettings == ["domain", "client_id"])
     #expect(try request("okta").url == "https://domain-1/oauth2/default/v1/token")
@@ -218,8 +228,11 @@ private func request(_ name: String) throws -> TokenRequest {
     try check(
       "keycloak",
       [
-        (200, #"{"access_token":"a","expires_in":300,"refresh_expires_in":1800,"refresh_token":"r","token_type":"Bearer"}"#,
-          "success a r 300 expires_in"),
+        (
+          200,
+          #"{"access_token":"a","expires_in":300,"refresh_expires_in":1800,"refresh_token":"r","token_type":"Bearer"}"#,
+          "success a r 300 expires_in"
+        ),
         (400, #"{"error":"invalid_grant","error_description":"Session not active"}"#, "dead invalid_grant"),
         (500, #"{"error":"server_error"}"#, "unknown http_500"),
         (500, #"{"error":"unknown_error"}"#, "unknown http_500"),
@@ -235,8 +248,11 @@ private func request(_ name: String) throws -> TokenRequest {
     try check(
       "entra",
       [
-        (200, #"{"token_type":"Bearer","expires_in":3599,"ext_expires_in":3599,"access_token":"a","refresh_token":"r"}"#,
-          "success a r 3599 expires_in"),
+        (
+          200,
+          #"{"token_type":"Bearer","expires_in":3599,"ext_expires_in":3599,"access_token":"a","refresh_token":"r"}"#,
+          "success a r 3599 expires_in"
+        ),
         (400, #"{"error":"invalid_grant","error_codes":[70043],"suberror":"token_expired"}"#, "dead invalid_grant"),
         (400, #"{"error":"interaction_required"}"#, "dead interaction_required"),
         (401, #"{"error":"invalid_client","error_codes":[7000222]}"#, "config invalid_client"),
@@ -249,13 +265,17 @@ private func request(_ name: String) throws -> TokenRequest {
 
   @Test("cognito")
   func cognito() throws {
-    let good = #"{"AuthenticationResult":{"AccessToken":"a","ExpiresIn":3600,"IdToken":"i","RefreshToken":"r","TokenType":"Bearer"},"ChallengeParameters":{}}"#
+    let good =
+      #"{"AuthenticationResult":{"AccessToken":"a","ExpiresIn":3600,"IdToken":"i","#
+      + #""RefreshToken":"r","TokenType":"Bearer"},"ChallengeParameters":{}}"#
     try check(
       "cognito",
       [
         (200, good, "success a r 3600 expires_in"),
-        (400, #"{"__type":"NotAuthorizedException","message":"Refresh Token has been revoked"}"#,
-          "dead NotAuthorizedException"),
+        (
+          400, #"{"__type":"NotAuthorizedException","message":"Refresh Token has been revoked"}"#,
+          "dead NotAuthorizedException"
+        ),
         (400, #"{"__type":"com.amazonaws.x#RefreshTokenReuseException"}"#, "dead RefreshTokenReuseException"),
         (400, #"{"__type":"TooManyRequestsException"}"#, "known TooManyRequestsException"),
         (400, #"{"__type":"ResourceNotFoundException"}"#, "config ResourceNotFoundException"),
@@ -264,7 +284,8 @@ private func request(_ name: String) throws -> TokenRequest {
     let sent = try request("cognito")
     #expect(sent.url == "https://cognito-idp.region-1.amazonaws.com/")
     #expect(sent.body.reveal() == #"{"RefreshToken":"r/1","ClientId":"cid","ClientSecret":"csec"}"#)
-    #expect(sent.headers.filter { $0.name == "Content-Type" }.map { $0.value.reveal() } == ["application/x-amz-json-1.1"])
+    #expect(
+      sent.headers.filter { $0.name == "Content-Type" }.map { $0.value.reveal() } == ["application/x-amz-json-1.1"])
     #expect(Presets.named("cognito")?.missingSettings == ["region", "client_id"])
   }
 
@@ -273,14 +294,21 @@ private func request(_ name: String) throws -> TokenRequest {
     try check(
       "google",
       [
-        (200, #"{"access_token":"a","expires_in":3599,"scope":"s","token_type":"Bearer"}"#, "success a - 3599 expires_in"),
-        (400, #"{"error":"invalid_grant","error_description":"Token has been expired or revoked."}"#, "dead invalid_grant"),
+        (
+          200, #"{"access_token":"a","expires_in":3599,"scope":"s","token_type":"Bearer"}"#,
+          "success a - 3599 expires_in"
+        ),
+        (
+          400, #"{"error":"invalid_grant","error_description":"Token has been expired or revoked."}"#,
+          "dead invalid_grant"
+        ),
         (400, #"{"error":"invalid_grant","error_subtype":"invalid_rapt"}"#, "dead invalid_grant"),
         (500, #"{"error":"internal_failure"}"#, "known internal_failure"),
         (401, #"{"error":"invalid_client"}"#, "config invalid_client"),
       ])
-    #expect(try request("google").body.reveal()
-      == "grant_type=refresh_token&refresh_token=r%2F1&client_id=cid&client_secret=csec")
+    #expect(
+      try request("google").body.reveal()
+        == "grant_type=refresh_token&refresh_token=r%2F1&client_id=cid&client_secret=csec")
     #expect(Presets.named("google")?.missingSettings == ["client_id", "client_secret"])
     let silent = try afterSilence("google")
     #expect(silent.standing == .active && silent.refreshToken != nil && silent.spent.isEmpty)
@@ -288,8 +316,12 @@ private func request(_ name: String) throws -> TokenRequest {
 
   @Test("firebase")
   func firebase() throws {
-    let good = #"{"expires_in":"3600","token_type":"Bearer","refresh_token":"r","id_token":"i","user_id":"u","project_id":"1","access_token":"x"}"#
-    func error(_ message: String) -> String { #"{"error":{"code":400,"message":"\#(message)","status":"INVALID_ARGUMENT"}}"# }
+    let good =
+      #"{"expires_in":"3600","token_type":"Bearer","refresh_token":"r","id_token":"i","#
+      + #""user_id":"u","project_id":"1","access_token":"x"}"#
+    func error(_ message: String) -> String {
+      #"{"error":{"code":400,"message":"\#(message)","status":"INVALID_ARGUMENT"}}"#
+    }
     try check(
       "firebase",
       [
@@ -307,7 +339,9 @@ private func request(_ name: String) throws -> TokenRequest {
 
   @Test("github")
   func github() throws {
-    let good = #"{"access_token":"ghu_a","expires_in":28800,"refresh_token":"ghr_r","refresh_token_expires_in":15897600,"scope":"","token_type":"bearer"}"#
+    let good =
+      #"{"access_token":"ghu_a","expires_in":28800,"refresh_token":"ghr_r","#
+      + #""refresh_token_expires_in":15897600,"scope":"","token_type":"bearer"}"#
     try check(
       "github",
       [
@@ -328,7 +362,10 @@ private func request(_ name: String) throws -> TokenRequest {
     try check(
       "spotify",
       [
-        (200, #"{"access_token":"a","token_type":"Bearer","expires_in":3600,"scope":"s"}"#, "success a - 3600 expires_in"),
+        (
+          200, #"{"access_token":"a","token_type":"Bearer","expires_in":3600,"scope":"s"}"#,
+          "success a - 3600 expires_in"
+        ),
         (400, #"{"error":"invalid_grant","error_description":"Refresh token revoked"}"#, "dead invalid_grant"),
       ])
     #expect(try request("spotify").body.reveal() == "grant_type=refresh_token&refresh_token=r%2F1&client_id=cid")
@@ -343,9 +380,13 @@ private func request(_ name: String) throws -> TokenRequest {
     try check(
       "strava",
       [
-        (200, #"{"token_type":"Bearer","access_token":"a","expires_at":1738069200,"expires_in":21600,"refresh_token":"r"}"#,
-          "success a r 3600 expires_at"),
-        (400, bad("RefreshToken"), "dead RefreshToken+invalid"), (400, bad("Application"), "config Application+invalid"),
+        (
+          200,
+          #"{"token_type":"Bearer","access_token":"a","expires_at":1738069200,"expires_in":21600,"refresh_token":"r"}"#,
+          "success a r 3600 expires_at"
+        ),
+        (400, bad("RefreshToken"), "dead RefreshToken+invalid"),
+        (400, bad("Application"), "config Application+invalid"),
         (400, bad("Other"), "config http_400"),
       ])
     #expect(Presets.named("strava")?.missingSettings == ["client_id", "client_secret"])
@@ -355,7 +396,8 @@ private func request(_ name: String) throws -> TokenRequest {
   func all() throws {
     let names = Presets.all.map(\.name)
     let expected: Set = [
-      "mobile-core-kit", "remote-auth-service", "veloready", "network-service", "oauth2", "supabase", "auth0", "github",
+      "mobile-core-kit", "remote-auth-service", "veloready", "network-service", "oauth2", "supabase", "auth0",
+      "github",
       "google", "firebase", "keycloak", "okta", "entra", "cognito", "spotify", "strava",
     ]
     #expect(Set(names) == expected && names.count == expected.count)

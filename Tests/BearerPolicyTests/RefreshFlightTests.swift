@@ -99,7 +99,8 @@ private let refreshed = session().applying(
     #expect(flown([.lockAcquired, .loaded(mended, fingerprintA)], trigger: .command).flight.phase == .reserving)
     var withoutFingerprint = flown([.lockAcquired, .loaded(session(), nil)]).flight
     #expect(
-      withoutFingerprint.handle(.lockReleased, now: noon, jitter: 0) == .finish(.failed(session(), .noRefreshToken)))
+      withoutFingerprint.handle(.lockReleased, now: noon, jitter: 0) == .finish(.failed(session(), .noRefreshToken))
+    )
   }
 
   @Test("settings that make no request end the flight before the intent")
@@ -150,8 +151,9 @@ private let refreshed = session().applying(
   func abandonedIntentUnwritable() {
     let found = session { $0.intent = intended.intent }
     var flight = flown([.lockAcquired, .loaded(found, fingerprintA), .resultFailed(trouble)]).flight
-    guard case .finish(.failed(let record, .storeUnwritable("no room"))) = flight.handle(
-      .lockReleased, now: noon, jitter: 0)
+    guard
+      case .finish(.failed(let record, .storeUnwritable("no room"))) = flight.handle(
+        .lockReleased, now: noon, jitter: 0)
     else {
       Issue.record("not refused")
       return
@@ -278,7 +280,8 @@ private let refreshed = session().applying(
 @Suite("RefreshFlight answers every input in every phase") struct RefreshFlightTableTests {
   /// One of each kind; `kind(of:)` does not compile when a kind is added.
   private static let inputs: [RefreshFlight.Input] = [
-    .lockAcquired, .lockUnavailable(trouble), .loaded(session(), fingerprintA), .loadFailed(trouble), .intentDurable,
+    .lockAcquired, .lockUnavailable(trouble), .loaded(session(), fingerprintA), .loadFailed(trouble),
+    .intentDurable,
     .intentFailed(trouble), goodReply, .resultDurable, .resultFailed(trouble), .lockReleased,
   ]
 

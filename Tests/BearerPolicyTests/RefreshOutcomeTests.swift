@@ -45,7 +45,8 @@ private func known(_ reason: String, retryAfter: Interval? = nil) -> RefreshOutc
     arguments: [
       (#""a""#, nil), (#""!~""#, nil), (#""\#(String(repeating: "t", count: 16 * 1024))""#, nil),
       (#""\#(String(repeating: "t", count: 16 * 1024 + 1))""#, "access_token_unusable"),
-      (#""""#, "access_token_unusable"), (#""a b""#, "access_token_unusable"), (#""a\r\nX: y""#, "access_token_unusable"),
+      (#""""#, "access_token_unusable"), (#""a b""#, "access_token_unusable"),
+      (#""a\r\nX: y""#, "access_token_unusable"),
       (#""a\u007f""#, "access_token_unusable"), (#""é""#, "access_token_unusable"), ("1", "access_token_unusable"),
       ("true", "access_token_unusable"), ("{}", "access_token_unusable"), ("[]", "access_token_unusable"),
       ("null", "access_token_missing"),
@@ -82,7 +83,9 @@ private func known(_ reason: String, retryAfter: Interval? = nil) -> RefreshOutc
 
   @Test(
     "a new refresh token that cannot be presented makes the outcome unknown",
-    arguments: ["1", "true", "{}", "[]", #""a\u0000b""#, #""a\nb""#, #""\#(String(repeating: "r", count: 16385))""#])
+    arguments: [
+      "1", "true", "{}", "[]", #""a\u0000b""#, #""a\nb""#, #""\#(String(repeating: "r", count: 16385))""#,
+    ])
   func refreshTokenUnusable(_ value: String) {
     let body = #"{"access_token":"a","refresh_token":\#(value)}"#
     #expect(classify(answer(200, body)) == .unknown(reason: "refresh_token_unusable"))
@@ -138,7 +141,8 @@ private func known(_ reason: String, retryAfter: Interval? = nil) -> RefreshOutc
     #expect(classify(answer(401, #"{"error":"something_else"}"#), change) == .dead(code: "http_401"))
     #expect(classify(answer(429, ""), change) == .dead(code: "http_429"))
     #expect(classify(answer(503, "", retryAfter: .zero), change) == .dead(code: "http_503"))
-    #expect(classify(answer(401, #"{"error":"invalid_client"}"#), change) == .configurationFault(code: "invalid_client"))
+    #expect(
+      classify(answer(401, #"{"error":"invalid_client"}"#), change) == .configurationFault(code: "invalid_client"))
     #expect(classify(answer(401, #"{"error":"slow_down"}"#), change) == known("slow_down"))
     #expect(classify(answer(403, ""), change) == .configurationFault(code: "http_403"))
   }
@@ -179,7 +183,9 @@ private func known(_ reason: String, retryAfter: Interval? = nil) -> RefreshOutc
     #expect(classify(answer(429, "")) { $0.knownStatuses = [] } == .unknown(reason: "http_429"))
   }
 
-  @Test("every other status is known: any complete non-200 that is not dead", arguments: [201, 302, 400, 404, 408, 429, 500, 503])
+  @Test(
+    "every other status is known: any complete non-200 that is not dead",
+    arguments: [201, 302, 400, 404, 408, 429, 500, 503])
   func everyOther(_ status: Int) {
     let change: (inout Provider) -> Void = { $0.everyOtherStatusIsKnown = true }
     #expect(classify(answer(status, ""), change) == known("http_\(status)"))

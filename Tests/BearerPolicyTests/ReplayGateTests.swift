@@ -96,7 +96,8 @@ import Testing
   func details(_ reason: PassReason) {
     let text = reason.detail.description
     #expect(text.hasPrefix("not replayed: "))
-    #expect(text.utf8.allSatisfy { (0x20..<0x7F).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") })
+    #expect(
+      text.utf8.allSatisfy { (0x20..<0x7F).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") })
     if reason == .noIdempotencyKey { #expect(text == "not replayed: no Idempotency-Key") }
   }
 }

@@ -96,9 +96,11 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     #expect(next == expected)
   }
 
-  @Test("I8: not sent and known failures keep everything but the time", arguments: [
-    RefreshOutcome.notSent(reason: "connect"), .knownNotSucceeded(reason: "connect", retryAfter: nil),
-  ])
+  @Test(
+    "I8: not sent and known failures keep everything but the time",
+    arguments: [
+      RefreshOutcome.notSent(reason: "connect"), .knownNotSucceeded(reason: "connect", retryAfter: nil),
+    ])
   func keepsSession(_ outcome: RefreshOutcome) {
     let expected = session {
       $0.backoff = SessionRecord.Backoff(failures: 1, until: after(1), reason: "connect")
@@ -205,7 +207,12 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     let next = apply(unknown, to: session { $0.intent = intent(at: after(-10)) }, okta)
     #expect(next.standing == .fenced(reason: "timed_out", since: noon))
     #expect(next.refreshToken == nil && !next.graceUsed)
-    let zero = apply(unknown, provider { $0.onUnknown = .replayInGrace; $0.grace = .seconds(0) })
+    let zero = apply(
+      unknown,
+      provider {
+        $0.onUnknown = .replayInGrace
+        $0.grace = .seconds(0)
+      })
     #expect(zero.standing == .fenced(reason: "timed_out", since: noon))
   }
 
@@ -242,9 +249,19 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     }
     #expect(classified(provider()).standing == .fenced(reason: "holder_died", since: noon))
     #expect(classified(provider { $0.onUnknown = .clear }).standing == deadUnknown)
-    let grace = classified(provider { $0.onUnknown = .replayInGrace; $0.grace = .seconds(101) })
+    let grace = classified(
+      provider {
+        $0.onUnknown = .replayInGrace
+        $0.grace = .seconds(101)
+      })
     #expect(grace.graceUntil == after(1) && grace.refreshToken != nil && grace.intent == nil)
-    #expect(classified(provider { $0.onUnknown = .replayInGrace; $0.grace = .seconds(100) }).refreshToken == nil)
+    #expect(
+      classified(
+        provider {
+          $0.onUnknown = .replayInGrace
+          $0.grace = .seconds(100)
+        }
+      ).refreshToken == nil)
     #expect(classified(provider { $0.rotation = .never }).backoff?.reason == "holder_died")
     let none = session()
     #expect(none.classifyingAbandonedIntent(provider: provider(), now: noon, jitter: 0, settings: "s") == none)

@@ -114,7 +114,9 @@ import Testing
     #expect(header("X-Key", in: request) == "k")
   }
 
-  @Test("a header field that is none is refused", arguments: [("X Y", "v"), ("", "v"), ("X:", "v"), ("X", "a\r\nB: c"), ("X", "a\u{0}")])
+  @Test(
+    "a header field that is none is refused",
+    arguments: [("X Y", "v"), ("", "v"), ("X:", "v"), ("X", "a\r\nB: c"), ("X", "a\u{0}")])
   func badHeader(_ name: String, _ value: String) {
     let used = provider { $0.headers = [Provider.Field(name: name, value: Secret(value))] }
     #expect(TokenRequest.make(provider: used, refreshToken: token) == .failure(.unusableHeader(name: name)))
@@ -165,10 +167,12 @@ import Testing
   @Test(
     "the endpoint is an absolute http or https URL with a host",
     arguments: [
-      ("https://a", true), ("http://127.0.0.1:8080/x?y=1", true), ("HTTPS://a.b/c", true), ("https://[::1]:443/", true),
+      ("https://a", true), ("http://127.0.0.1:8080/x?y=1", true), ("HTTPS://a.b/c", true),
+      ("https://[::1]:443/", true),
       ("https://a:0", false), ("https://a:65536", false), ("https://a:", false), ("https://a:b", false),
       ("https://", false), ("https:///x", false), ("ftp://a", false), ("//a/b", false), ("a/b", false),
-      ("https://u:p@a/", false), ("https://https://a/", false), ("https://a/{realm}", false), ("https://a/#f", false),
+      ("https://u:p@a/", false), ("https://https://a/", false), ("https://a/{realm}", false),
+      ("https://a/#f", false),
       ("https://a /", false), ("https://a/\r\nX: y", false), ("https://[::1", false), ("https://[]/", false),
       ("https://ä/", false),
     ])
