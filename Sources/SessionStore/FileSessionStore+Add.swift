@@ -142,7 +142,9 @@ extension FileSessionStore {
     if entry.session.encoded == name.encoded { return nil }
     guard let other = try loadIfPresent(entry.session) else { return nil }
     if other.hasSpent(fingerprint) { return .spent(session: other.name) }
-    if let token = other.refreshToken, Self.fingerprint(of: token) == fingerprint { return .held(session: other.name) }
+    if let token = other.refreshToken, Self.fingerprint(of: token) == fingerprint {
+      return .held(session: other.name)
+    }
     return nil
   }
 }

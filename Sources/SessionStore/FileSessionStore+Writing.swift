@@ -82,7 +82,7 @@ extension FileSessionStore {
       try put(record, name)
     } catch {
       reserved.discard()
-      // Renamed but not made durable: the intent must not stay, for it would end a session whose token was not sent.
+      // Renamed but not made durable: were the intent to stay, it would end a session whose token was not sent.
       if let old, (try? load(name)) == record { try? put(old, name) }
       throw error
     }

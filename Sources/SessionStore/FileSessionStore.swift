@@ -133,7 +133,9 @@ extension FileSessionStore {
 
   /// What changes whenever the session's file does; nil where there is none.
   public func stamp(_ name: String) -> FileStamp? {
-    guard let place = try? SessionName(name), let status = try? disk.status(sessionPath(place)) else { return nil }
+    guard let place = try? SessionName(name), let status = try? disk.status(sessionPath(place)) else {
+      return nil
+    }
     return FileStamp(status)
   }
 

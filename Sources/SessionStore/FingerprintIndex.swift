@@ -35,7 +35,9 @@ struct FingerprintIndex {
     return "\(directory)/\(fingerprint.hexadecimal.prefix(2))"
   }
 
-  private func path(_ fingerprint: Fingerprint) -> String { "\(shardPath(fingerprint))/\(fingerprint.hexadecimal)" }
+  private func path(_ fingerprint: Fingerprint) -> String {
+    "\(shardPath(fingerprint))/\(fingerprint.hexadecimal)"
+  }
 
   /// nil where the token is not known, or a crash tore the entry (then its session was not written either).
   func entry(_ fingerprint: Fingerprint) throws(StoreFault) -> Entry? {

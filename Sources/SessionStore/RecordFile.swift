@@ -167,7 +167,8 @@ extension RecordFile {
     }
     intent = record.intent.map {
       IntentPart(
-        fingerprint: $0.fingerprint.hexadecimal, startedAt: StoredTime($0.startedAt), trigger: $0.trigger.rawValue)
+        fingerprint: $0.fingerprint.hexadecimal, startedAt: StoredTime($0.startedAt), trigger: $0.trigger.rawValue
+      )
     }
     spent = record.spent.map(\.hexadecimal)
     graceUsed = record.graceUsed
@@ -184,7 +185,9 @@ extension RecordFile {
       name: name, provider: provider, generation: generation, accessToken: accessToken.map { Secret($0) },
       refreshToken: refreshToken.map { Secret($0) }, obtainedAt: obtainedAt.time, expiresAt: expiresAt.time,
       expirySource: source, isImported: isImported, standing: try recordStanding(),
-      backoff: backoff.map { SessionRecord.Backoff(failures: $0.failures, until: $0.until.time, reason: $0.reason) },
+      backoff: backoff.map {
+        SessionRecord.Backoff(failures: $0.failures, until: $0.until.time, reason: $0.reason)
+      },
       configurationFault: configurationFault.map {
         SessionRecord.ConfigurationFault(code: $0.code, since: $0.since.time, settings: $0.settings)
       },
@@ -215,7 +218,9 @@ extension RecordFile {
 
   private static func fingerprint(_ text: String, member: String) throws(RecordFault) -> Fingerprint {
     let fingerprint = Fingerprint(hexadecimal: text)
-    guard fingerprint.isWellFormed else { throw .member(member, problem: "is not 64 lower-case hexadecimal digits") }
+    guard fingerprint.isWellFormed else {
+      throw .member(member, problem: "is not 64 lower-case hexadecimal digits")
+    }
     return fingerprint
   }
 }

@@ -5,7 +5,7 @@
 struct SessionName {
   let text: String
   let encoded: String
-  /// Two hexadecimal digits: the first byte of the name's SHA-256, so that 100 000 sessions are ~400 to a directory.
+  /// Two hexadecimal digits: the first byte of the name's SHA-256, so that 100 000 sessions are 400 to a directory.
   let shard: String
 
   static let bytesMax = 200
@@ -24,8 +24,9 @@ struct SessionName {
     let encoded = Self.encode(text)
     guard encoded.utf8.count <= Self.encodedBytesMax else {
       throw .badName(
-        detail: "percent-encoded it has \(encoded.utf8.count) bytes, at most \(Self.encodedBytesMax) fit a file's name; "
-          + "use fewer characters other than letters, digits and “-._~”")
+        detail:
+          "percent-encoded it has \(encoded.utf8.count) bytes, at most \(Self.encodedBytesMax) fit "
+          + "a file's name; use fewer characters other than letters, digits and “-._~”")
     }
     self.text = text
     self.encoded = encoded
@@ -34,7 +35,9 @@ struct SessionName {
 
   /// The session whose files have this encoded name; nil for a name no session's files have.
   init?(encoded: some StringProtocol) {
-    guard let text = Self.decode(encoded), let name = try? SessionName(text), name.encoded == encoded else { return nil }
+    guard let text = Self.decode(encoded), let name = try? SessionName(text), name.encoded == encoded else {
+      return nil
+    }
     self = name
   }
 
@@ -61,7 +64,8 @@ struct SessionName {
         bytes.append(byte)
         continue
       }
-      guard let high = rest.popFirst().flatMap(value(ofDigit:)), let low = rest.popFirst().flatMap(value(ofDigit:))
+      guard let high = rest.popFirst().flatMap(value(ofDigit:)),
+        let low = rest.popFirst().flatMap(value(ofDigit:))
       else { return nil }
       bytes.append(high << 4 | low)
     }

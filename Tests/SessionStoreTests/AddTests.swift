@@ -51,13 +51,18 @@ import Testing
       case .removedUnused, .removedSpentIt: "alice"
       case .otherRemovedSpentIt: "bob"
       case .nothing, .activeOtherToken, .activeSameToken, .activeSpentIt, .activeIntent, .deadOtherToken,
-        .deadSpentIt, .fencedOtherToken, .fencedSpentIt, .otherHolds, .otherSpentIt, .otherDeadSpentIt, .otherIntent:
+        .deadSpentIt, .fencedOtherToken, .fencedSpentIt, .otherHolds, .otherSpentIt, .otherDeadSpentIt,
+        .otherIntent:
         nil
       }
     }
   }
 
-  enum Outcome: Equatable, Sendable { case added, kept, spent(String), held(String) }
+  enum Outcome: Equatable, Sendable {
+    case added, kept
+    case spent(String)
+    case held(String)
+  }
 
   /// Before; plain; with `--if-absent`. Forced, each is added.
   static let table: [(before: Before, plain: Outcome, ifAbsent: Outcome)] = [
@@ -86,7 +91,7 @@ import Testing
 
   private func prepare(_ before: Before) throws -> (TemporaryDirectory, FileSessionStore) {
     let directory = TemporaryDirectory()
-    let store = try FileSessionStore(stateDirectory: directory.path)
+    let store = try FileSessionStore(stateDirectory: directory.path, disk: FaultScript().disk)
     for record in before.records() {
       // The spent tokens were current once, as they are in a session's life.
       for token in ["OLDER", "HANDED"] where record.spent.contains(fingerprint(token)) {
@@ -118,7 +123,9 @@ import Testing
   @Test("Each state before gives its outcome: plain, if absent, forced", arguments: table.indices)
   func rules(_ index: Int) throws {
     let row = Self.table[index]
-    for (ifAbsent, force, expected) in [(false, false, row.plain), (true, false, row.ifAbsent), (false, true, .added)] {
+    for (ifAbsent, force, expected) in [
+      (false, false, row.plain), (true, false, row.ifAbsent), (false, true, .added),
+    ] {
       let (directory, store) = try prepare(row.before)
       let old = try? store.load("alice")
       let outcome = try add(store, ifAbsent: ifAbsent, force: force)
@@ -143,7 +150,7 @@ import Testing
   @Test("A container that hands in the same token at each start does not burn it, however long the session lived")
   func container() throws {
     let directory = TemporaryDirectory()
-    let store = try FileSessionStore(stateDirectory: directory.path)
+    let store = try FileSessionStore(stateDirectory: directory.path, disk: FaultScript().disk)
     #expect(try add(store, ifAbsent: true) == .added)
     var record = try store.load("alice")
     let rotations = SessionRecord.spentMax + 3
@@ -214,7 +221,8 @@ import Testing
     #expect(try store.load("alice").graceUntil == first.graceUntil)
     #expect(try add(store) == .added)
     #expect(try store.load("alice").graceUsed == false)
-    #expect(try store.add(makeRecord("bob", refresh: "FIRST"), refreshTokenFingerprint: fingerprint("FIRST")) == .added)
+    #expect(
+      try store.add(makeRecord("bob", refresh: "FIRST"), refreshTokenFingerprint: fingerprint("FIRST")) == .added)
   }
 
   @Test("A login without a refresh token needs no fingerprint; if absent it keeps what can go on")
@@ -239,7 +247,8 @@ import Testing
     #expect(try add(store) == .added)
   }
 
-  @Test("Wherever the machine stops in an add, the token is known before a session holds it, and a second add works")
+  @Test(
+    "Wherever the machine stops in an add, the token is known before a session holds it, and a second add works")
   func crash() throws {
     var failing = 0
     while true {
@@ -287,11 +296,13 @@ import Testing
     let path = "/state/sessions/2b/alice.json"
     let faults: [StoreFault] = [
       .missing(session: "alice"), .badName(detail: "it is empty"), .unparsable(path: path, detail: "x"),
-      .futureVersion(path: path, version: 9), .wrongOwner(path: path, detail: "x"), .wrongMode(path: path, detail: "y"),
+      .futureVersion(path: path, version: 9), .wrongOwner(path: path, detail: "x"),
+      .wrongMode(path: path, detail: "y"),
       .unreadable(path: path, errno: EACCES), .unwritable(path: path, errno: EROFS), .full(path: path),
       .lockTimeout(path: path), .lockReplaced(path: path), .readBackDiffers(path: path),
     ]
-    let details = faults.map(\.detail) + [AddRefusal.spent(session: "alice"), .held(session: "alice")].map(\.detail)
+    let details =
+      faults.map(\.detail) + [AddRefusal.spent(session: "alice"), .held(session: "alice")].map(\.detail)
     #expect(Set(details).count == 14)
     for detail in details {
       #expect(!detail.contains("\n"))

@@ -53,17 +53,20 @@ import Testing
 
   /// What each operation must leave when the disk refuses every call of one kind from then on.
   static let refusals: [(call: Disk.Call, code: Int32, isFull: Bool)] = [
-    (.write, ENOSPC, true), (.write, EDQUOT, true), (.write, EIO, false), (.sync, EIO, false), (.sync, ENOSPC, true),
+    (.write, ENOSPC, true), (.write, EDQUOT, true), (.write, EIO, false), (.sync, EIO, false),
+    (.sync, ENOSPC, true),
     (.rename, EIO, false), (.rename, EROFS, false), (.open, EACCES, false), (.open, EROFS, false),
     (.open, ENOSPC, true), (.unlink, EROFS, false),
   ]
 
-  @Test("A disk that refuses leaves the old file whole, nothing beside it, and a typed fault", arguments: refusals)
+  @Test(
+    "A disk that refuses leaves the old file whole, nothing beside it, and a typed fault", arguments: refusals)
   func refused(_ row: (call: Disk.Call, code: Int32, isFull: Bool)) throws {
     let directory = TemporaryDirectory()
     let script = FaultScript { _, event in
       // Opening to read still works on a full or read-only disk.
-      guard event.call == row.call, row.call != .open || event.path.hasSuffix(".new") || event.path.hasSuffix(".result")
+      guard event.call == row.call,
+        row.call != .open || event.path.hasSuffix(".new") || event.path.hasSuffix(".result")
       else { return nil }
       return row.code
     }
@@ -110,7 +113,8 @@ import Testing
     let lock = try store.lock("alice", until: atOnce)
     script.start()
     try store.replace(makeRecord(generation: 2, refresh: nil), lock: lock)
-    #expect(inodes.value.count == 2 && inodes.value[0] != inodes.value[1])
+    try #require(inodes.value.count == 2)
+    #expect(inodes.value[0] != inodes.value[1])
     #expect(inode(directory.sessionPath()) == inodes.value[1])
     #expect(try store.load("alice").generation == 2)
   }
@@ -185,7 +189,8 @@ import Testing
     #expect(directory.files() == before)
   }
 
-  @Test("The room is really there: at least 64 KiB, and for a large session twice its size and two tokens",
+  @Test(
+    "The room is really there: at least 64 KiB, and for a large session twice its size and two tokens",
     arguments: [(1, 64 << 10), (100_000, 200_000 + (32 << 10))])
   func room(_ tokenBytes: Int, _ least: Int) throws {
     let directory = TemporaryDirectory()
@@ -265,7 +270,7 @@ import Testing
     return progress
   }
 
-  /// The flight once for each of its calls, with the disk failing as `rule` says for that number; returns how many.
+  /// The flight once for each of its calls, the disk failing as `rule` says; returns how many there are.
   private func atEveryCall(
     _ rule: @escaping @Sendable (_ number: Int, _ failing: Int) -> Bool,
     _ check: (_ failing: Int, _ progress: Progress, _ directory: TemporaryDirectory) throws -> Void
@@ -273,9 +278,9 @@ import Testing
     var failing = 0
     while true {
       let directory = TemporaryDirectory()
-      try FileSessionStore(stateDirectory: directory.path).seed(Self.before)
       let script = FaultScript { [failing] number, _ in rule(number, failing) ? EIO : nil }
       let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
+      try store.seed(Self.before)
       script.start()
       let progress = fly(store)
       script.stop()
@@ -287,7 +292,9 @@ import Testing
 
   @Test("I1, I7: whichever one call fails, nothing is sent without an intent, and what was sent for is written")
   func oneFailure() throws {
-    let calls = try atEveryCall { $0 == $1 } _: { failing, progress, directory in
+    let calls = try atEveryCall {
+      $0 == $1
+    } _: { failing, progress, directory in
       let store = try FileSessionStore(stateDirectory: directory.path)
       switch progress {
       case .refused: #expect(try store.load("alice") == Self.before, "call \(failing)")
@@ -305,7 +312,9 @@ import Testing
   @Test("I1: wherever the machine stops, the file is the old session, the intent or the result, never less")
   func crash() throws {
     var seen = [Int: Progress]()
-    let calls = try atEveryCall { $0 >= $1 } _: { failing, progress, directory in
+    let calls = try atEveryCall {
+      $0 >= $1
+    } _: { failing, progress, directory in
       seen[failing] = progress
       let store = try FileSessionStore(stateDirectory: directory.path)
       let lock = try store.lock("alice", until: atOnce)

@@ -110,7 +110,8 @@ import Testing
     #expect(try store.load("alice") == makeRecord(refresh: nil))
   }
 
-  @Test("A lock that cannot be had is a fault, never a lock",
+  @Test(
+    "A lock that cannot be had is a fault, never a lock",
     arguments: [(EACCES, false), (EROFS, false), (EMFILE, false), (ENOSPC, true)] as [(Int32, Bool)])
   func noLock(_ code: Int32, _ isFull: Bool) throws {
     let directory = TemporaryDirectory()
@@ -162,16 +163,19 @@ import Testing
     }
   }
 
-  @Test("A process killed under the lock leaves the lock free and the session whole",
+  @Test(
+    "A process killed under the lock leaves the lock free and the session whole",
     .enabled(if: FaultPoint.areCompiledIn),
     arguments: [
-      ("after-intent", 1, true), ("after-answer", 1, true), ("before-rename", 1, true), ("after-rename", 2, false),
+      ("after-intent", 1, true), ("after-answer", 1, true), ("before-rename", 1, true),
+      ("after-rename", 2, false),
     ] as [(String, UInt64, Bool)])
   func killed(_ point: String, _ generation: UInt64, _ hasIntent: Bool) async throws {
     let directory = TemporaryDirectory()
     let store = try FileSessionStore(stateDirectory: directory.path)
     try store.seed(makeRecord())
-    await #expect(processExitsWith: .signal(SIGKILL)) { [path = directory.path as String, point = point as String] in
+    await #expect(processExitsWith: .signal(SIGKILL)) {
+      [path = directory.path as String, point = point as String] in
       setenv("BEARERD_FAULT", point, 1)
       let store = try FileSessionStore(stateDirectory: path)
       let lock = try store.lock("alice", until: atOnce)

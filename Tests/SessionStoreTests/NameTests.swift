@@ -1,4 +1,5 @@
 import BearerPolicy
+import Glibc
 import SessionStore
 import Testing
 
@@ -50,7 +51,8 @@ import Testing
   @Test(
     "A name outside the rules is refused, with the rule",
     arguments: [
-      ("", "empty"), (String(repeating: "n", count: 201), "201 bytes"), ("a\nb", "control"), ("a\u{0}b", "control"),
+      ("", "empty"), (String(repeating: "n", count: 201), "201 bytes"), ("a\nb", "control"),
+      ("a\u{0}b", "control"),
       ("a\u{7F}", "control"), ("\u{85}", "control"), (String(repeating: "é", count: 100), "percent-encoded"),
     ])
   func refuses(_ name: String, _ rule: String) throws {
@@ -70,7 +72,9 @@ import Testing
 
   @Test(
     "A file name no session has is nobody's",
-    arguments: ["alice", "alice.lock", ".json", "a%2fb.json", "a%2.json", "%61.json", ".x.json", "a/b.json", "%FF.json"])
+    arguments: [
+      "alice", "alice.lock", ".json", "a%2fb.json", "a%2.json", "%61.json", ".x.json", "a/b.json", "%FF.json",
+    ])
   func foreignFiles(_ file: String) {
     #expect(FileSessionStore.sessionName(fileName: file) == nil)
   }
@@ -99,15 +103,17 @@ import Testing
     #expect(try store.names(limit: -1) == [])
   }
 
+  private func name(_ number: Int) -> String { "load-" + String(String(100_000 + number).dropFirst()) }
+
   @Test("20 000 sessions: start, listing and one load leave the others unread")
   func many() throws {
     let directory = TemporaryDirectory()
-    let writer = try FileSessionStore(
-      stateDirectory: directory.path, disk: Disk { call, _ in call == .sync || call == .syncDirectory ? 0 : nil })
-    func name(_ number: Int) -> String { "load-" + String(String(100_000 + number).dropFirst()) }
-    for number in 0..<20_000 {
-      let lock = try writer.lock(name(number), until: atOnce)
-      try writer.replace(makeRecord(name(number), refresh: nil), lock: lock)
+    try FileSessionStore(stateDirectory: directory.path).seed(makeRecord(name(0), refresh: nil))
+    let text = String(decoding: fileBytes(directory.sessionPath()), as: UTF8.self)
+    for number in 1..<20_000 {
+      let shard = "\(directory.path)/sessions/\(fingerprint(name(number)).hexadecimal.prefix(2))"
+      mkdir(shard, 0o700)
+      makeFile("\(shard)/\(name(number)).json", text.replacingOnce(name(0), name(number)))
     }
     let script = FaultScript()
     script.start()

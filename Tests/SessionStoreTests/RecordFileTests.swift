@@ -25,7 +25,8 @@ import Testing
       record.isImported = false
       record.graceUsed = true
       record.graceUntil = WallTime(milliseconds: milliseconds)
-      record.backoff = .init(failures: .max, until: WallTime(milliseconds: milliseconds), reason: "503 \"busy\" \\ / é")
+      record.backoff = .init(
+        failures: .max, until: WallTime(milliseconds: milliseconds), reason: "503 \"busy\" \\ / é")
       record.configurationFault = .init(code: "http_404", since: since, settings: "abc")
       all.append(record)
     }
@@ -47,7 +48,8 @@ import Testing
     let text = String(decoding: fileBytes(directory.sessionPath()), as: UTF8.self)
     for member in [
       #""version" : 1"#, #""name" : "alice""#, #""access_token" : "ACCESS-1""#, #""state" : "active""#,
-      #""obtained_at" : "2023-11-14T22:13:20.123Z""#, #""expires_at" : "2023-11-14T22:28:20Z""#, #""trigger" : "401""#,
+      #""obtained_at" : "2023-11-14T22:13:20.123Z""#, #""expires_at" : "2023-11-14T22:28:20Z""#,
+      #""trigger" : "401""#,
     ] {
       #expect(text.contains(member))
     }
@@ -78,7 +80,8 @@ import Testing
     ("name", { $0.replacingOnce(#""name" : "alice""#, #""name" : "bob""#) }),
   ]
 
-  @Test("A file that does not parse is refused, named by member without any token, and left as it is",
+  @Test(
+    "A file that does not parse is refused, named by member without any token, and left as it is",
     arguments: damages.indices)
   func unparsable(_ index: Int) throws {
     let directory = TemporaryDirectory()
@@ -120,7 +123,8 @@ import Testing
     "Times written by hand are read as RFC 3339 or as milliseconds",
     arguments: [
       (#""2023-11-14T22:13:20Z""#, 1_700_000_000_000), (#""2023-11-14t22:13:20.5z""#, 1_700_000_000_500),
-      (#""2023-11-14T23:13:20.0129+01:00""#, 1_700_000_000_012), (#""2023-11-14T16:43:20-05:30""#, 1_700_000_000_000),
+      (#""2023-11-14T23:13:20.0129+01:00""#, 1_700_000_000_012),
+      (#""2023-11-14T16:43:20-05:30""#, 1_700_000_000_000),
       ("1700000000123", 1_700_000_000_123), ("-5", -5),
     ] as [(String, Int64)])
   func times(_ text: String, _ milliseconds: Int64) throws {

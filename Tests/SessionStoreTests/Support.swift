@@ -24,7 +24,8 @@ final class TemporaryDirectory: Sendable {
     let all = (try? FileManager.default.subpathsOfDirectory(atPath: path)) ?? []
     return all.filter { name in
       var status = stat()
-      return lstat("\(path)/\(name)", &status) == 0 && status.st_mode & S_IFMT != S_IFDIR && !name.hasSuffix(".lock")
+      return lstat("\(path)/\(name)", &status) == 0 && status.st_mode & S_IFMT != S_IFDIR
+        && !name.hasSuffix(".lock")
     }.sorted()
   }
 
@@ -38,8 +39,12 @@ final class TemporaryDirectory: Sendable {
 
 func fileBytes(_ path: String) -> [UInt8] { (FileManager.default.contents(atPath: path)).map { Array($0) } ?? [] }
 
-func overwrite(_ path: String, _ text: String) {
-  let file = open(path, O_WRONLY | O_TRUNC)
+func overwrite(_ path: String, _ text: String) { write(text, to: path, O_TRUNC) }
+
+func makeFile(_ path: String, _ text: String) { write(text, to: path, O_CREAT | O_EXCL) }
+
+private func write(_ text: String, to path: String, _ flags: Int32) {
+  let file = open(path, O_WRONLY | flags, 0o600)
   precondition(file >= 0, "open \(path): errno \(errno)")
   let bytes = Array(text.utf8)
   precondition(write(file, bytes, bytes.count) == bytes.count)
@@ -51,7 +56,7 @@ func mode(_ path: String) -> UInt32 {
   return stat(path, &status) == 0 ? status.st_mode & 0o7777 : 0
 }
 
-/// Fails calls by a rule, and keeps what was called.
+/// Fails calls by a rule, and keeps what was called. A sync that does not fail is not done.
 final class FaultScript: Sendable {
   struct Event: Equatable {
     var call: Disk.Call
@@ -61,7 +66,9 @@ final class FaultScript: Sendable {
   private let rule: @Sendable (_ number: Int, _ event: Event) -> Int32?
 
   /// `number` counts the calls since `start()`, from 0.
-  init(_ rule: @escaping @Sendable (_ number: Int, _ event: Event) -> Int32? = { _, _ in nil }) { self.rule = rule }
+  init(_ rule: @escaping @Sendable (_ number: Int, _ event: Event) -> Int32? = { _, _ in nil }) {
+    self.rule = rule
+  }
 
   func start() { state.withLock { $0 = ([], true) } }
   func stop() { state.withLock { $0.isOn = false } }
@@ -75,7 +82,9 @@ final class FaultScript: Sendable {
         state.events.append(event)
         return (state.events.count - 1, event)
       }
-      return place.flatMap { rule($0.0, $0.1) }
+      if let code = place.flatMap({ rule($0.0, $0.1) }) { return code }
+      // Nothing here outlives the test, so nothing waits for the disk.
+      return call == .sync || call == .syncDirectory ? 0 : nil
     }
   }
 }
