@@ -173,7 +173,6 @@ public struct BodyDecoder: Sendable {
   /// 1 to 16 digits: more leading zeros than that are no number anybody means.
   private mutating func afterChunkSize(_ byte: UInt8) -> Phase {
     if let digit = ByteClass.hexadecimalDigit(byte) {
-      if sizeDigits == 0 { remaining = 0 }
       guard sizeDigits < 16, remaining <= UInt64(Int64.max) >> 4 else { return .failed(.chunkSizeTooLarge) }
       remaining = remaining << 4 | UInt64(digit)
       sizeDigits += 1

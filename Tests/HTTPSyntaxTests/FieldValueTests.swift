@@ -103,6 +103,8 @@ struct ListTests {
   func folding() {
     let pairs: [(String, StaticString, Bool)] = [
       ("Ab-1", "aB-1", true), ("@", "`", false), ("[", "{", false), ("a", "ab", false), ("\r", "-", false),
+      ("ABCXYZ-019", "abcxyz-019", true), ("aaaaaaaa@", "AAAAAAAA`", false), ("[[[[[[[[", "{{{{{{{{", false),
+      ("@@@@@@@@", "````````", false), ("\r\r\r\r\r\r\r\r", "--------", false), ("éÉéÉ", "éééé", false),
     ]
     for (text, other, expected) in pairs {
       let bytes = Array(text.utf8)
