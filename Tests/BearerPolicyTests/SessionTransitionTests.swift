@@ -241,6 +241,32 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     #expect(next.backoff == SessionRecord.Backoff(failures: 1, until: after(1), reason: "timed_out"))
   }
 
+  @Test("earlier troubles do not outlive it, whatever the policy")
+  func endsEarlierTroubles() {
+    let troubled = session {
+      $0.backoff = SessionRecord.Backoff(failures: 5, until: noon, reason: "connect")
+      $0.configurationFault = SessionRecord.ConfigurationFault(code: "x", since: noon, settings: "s")
+    }
+    for (policy, grace) in [
+      (Provider.OnUnknown.quarantine, Provider.Grace.none), (.clear, .none), (.replayInGrace, .seconds(30)),
+      (.replayInGrace, .none),
+    ] {
+      let used = provider {
+        $0.onUnknown = policy
+        $0.grace = grace
+      }
+      let next = apply(unknown, to: troubled, used)
+      #expect(next.backoff == nil && next.configurationFault == nil)
+    }
+    // Where a back-off follows, it counts on.
+    let unlimited = provider {
+      $0.onUnknown = .replayInGrace
+      $0.grace = .unlimited
+    }
+    let next = apply(unknown, to: troubled, unlimited)
+    #expect(next.backoff?.failures == 6 && next.configurationFault == nil)
+  }
+
   @Test("an abandoned intent is an unknown outcome whose holder died")
   func abandonedIntent() {
     let found = session { $0.intent = intent(at: after(-100)) }
