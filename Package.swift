@@ -66,12 +66,12 @@ let package = Package(
       swiftSettings: everywhere + hot),
     .target(
       name: "SessionStore",
-      dependencies: ["BearerPolicy", "Chronology", "Transport", "CLinux", "COpenSSL"],
+      dependencies: ["BearerPolicy", "Chronology", "CLinux", "COpenSSL"],
       swiftSettings: everywhere + faults),
     .target(
       name: "Configuration",
       dependencies: [
-        "ProxyCore", "BearerPolicy", "Chronology", .product(name: "TOMLKit", package: "TOMLKit"),
+        "HTTPSyntax", "BearerPolicy", "Chronology", .product(name: "TOMLKit", package: "TOMLKit"),
       ],
       swiftSettings: everywhere),
     .target(

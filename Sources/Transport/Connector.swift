@@ -77,7 +77,7 @@ public final class Connector: LoopMember {
     self.loop = loop
     self.target = target
     self.completion = completion
-    token = MemberToken(index: 0, generation: 0)
+    token = .unassigned
   }
 
   @discardableResult
@@ -223,7 +223,7 @@ private final class Attempt: LoopMember {
     self.connector = connector
     self.loop = loop
     self.channel = channel
-    token = MemberToken(index: 0, generation: 0)
+    token = .unassigned
   }
 
   static func begin(_ address: SocketAddress, for connector: Connector, on loop: EventLoop) -> Result<

@@ -47,6 +47,8 @@ public final class EventLoop: @unchecked Sendable {
   private var freeIndices: [UInt32] = []
   private var deadlines = DeadlineHeap()
   private var timerArmedFor = Instant.never
+  private var postponed: [MemberToken] = []
+  private var resumed: [MemberToken] = []
 
   private struct Member {
     var occupant: (any LoopMember)?
@@ -94,6 +96,7 @@ public final class EventLoop: @unchecked Sendable {
       now = Instant(nanoseconds: bearerd_boottime())
       work()
       armTimer()
+      if !postponed.isEmpty { queue.async { [self] in turn() } }
     }
   }
 
@@ -145,10 +148,14 @@ public final class EventLoop: @unchecked Sendable {
     }
   }
 
+  /// Calls the member's `ready` with nothing new once others have had their turn: for work cut off for fairness,
+  /// because an edge that was not drained does not come again.
+  public func again(_ token: MemberToken) { postponed.append(token) }
+
   public var memberCount: Int { members.count - freeIndices.count }
 
   private func isCurrent(_ token: MemberToken) -> Bool {
-    Int(token.index) < members.count && members[Int(token.index)].generation == token.generation
+    token.index < members.count && members[Int(token.index)].generation == token.generation
       && members[Int(token.index)].occupant != nil
   }
 
@@ -158,13 +165,23 @@ public final class EventLoop: @unchecked Sendable {
     var batches = 0
     while batches < Self.batchesMax {
       let count = bearerd_epoll_wait(epollDescriptor.raw, events, 0)
-      if count <= 0 { break }
+      if count <= 0 && postponed.isEmpty { break }
       now = Instant(nanoseconds: bearerd_boottime())
-      for position in 0..<Int(count) { deliver(events[position]) }
+      for position in 0..<max(0, Int(count)) { deliver(events[position]) }
+      resumePostponed()
       batches += 1
     }
     fireDeadlines()
     armTimer()
+    // The epoll set may be silent while work waits.
+    if !postponed.isEmpty { queue.async { [self] in turn() } }
+  }
+
+  private func resumePostponed() {
+    if postponed.isEmpty { return }
+    swap(&postponed, &resumed)
+    for token in resumed where isCurrent(token) { members[Int(token.index)].occupant?.ready([]) }
+    resumed.removeAll(keepingCapacity: true)
   }
 
   private func deliver(_ event: bearerd_ready) {
@@ -210,6 +227,9 @@ public final class EventLoop: @unchecked Sendable {
 public struct MemberToken: Hashable, Sendable {
   var index: UInt32
   var generation: UInt32
+
+  /// Belongs to nobody: every call with it does nothing.
+  public static let unassigned = MemberToken(index: .max, generation: .max)
 
   init(index: UInt32, generation: UInt32) {
     self.index = index

@@ -1,0 +1,163 @@
+import Chronology
+import Dispatch
+import HTTPSyntax
+import ProxyCore
+public import Transport
+
+/// Serves `/healthz` and `/metrics` on a listener of its own: loopback only, GET and HEAD only, one request per connection.
+public final class AdminServer: @unchecked Sendable {
+  private let loop: EventLoop
+  private let snapshot: @Sendable () -> AdminSnapshot
+  private let queue = DispatchQueue(label: "bearerd.admin")
+  private let browserGuard: BrowserGuard
+  // Touched on the loop only.
+  private var openCount = 0
+
+  private static let connectionsMax = 64
+
+  /// - Parameters:
+  ///   - hostNames: names besides loopback ones by which the listener may be addressed, lower case.
+  ///   - snapshot: called on a queue of the server's own; may wait for the loops.
+  public init(on loop: EventLoop, hostNames: [String], snapshot: @escaping @Sendable () -> AdminSnapshot) {
+    self.loop = loop
+    self.snapshot = snapshot
+    browserGuard = BrowserGuard(allowedOrigins: [], hostNames: hostNames.map { Array($0.utf8) })
+  }
+
+  /// A connection handed over by the acceptor; call on the loop.
+  public func accept(_ descriptor: consuming Descriptor) {
+    guard openCount < Self.connectionsMax else { return }
+    openCount += 1
+    AdminConnection(Channel(descriptor), server: self, loop: loop).start()
+  }
+
+  fileprivate func closed() { openCount -= 1 }
+
+  /// Answers on the loop.
+  fileprivate func answer(_ path: String, isHead: Bool, to connection: AdminConnection) {
+    let bound = LoopBound(connection, on: loop)
+    queue.async { [self] in
+      let response = render(path, isHead: isHead)
+      loop.post { bound.onLoop.send(response) }
+    }
+  }
+
+  private func render(_ path: String, isHead: Bool) -> String {
+    switch path {
+    case "/healthz": Self.response(200, "text/plain; charset=utf-8", "ok\n", isHead: isHead)
+    case "/metrics":
+      Self.response(200, "text/plain; version=0.0.4; charset=utf-8", Metrics.render(snapshot()), isHead: isHead)
+    case _: Self.response(404, "text/plain; charset=utf-8", "try /healthz or /metrics\n", isHead: isHead)
+    }
+  }
+
+  fileprivate static func response(_ status: Int, _ type: String, _ content: String, isHead: Bool) -> String {
+    let reason = [200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"]
+    let allow = status == 405 ? "Allow: GET, HEAD\r\n" : ""
+    let head =
+      "HTTP/1.1 \(status) \(reason[status] ?? "Error")\r\nContent-Type: \(type)\r\n\(allow)"
+      + "Content-Length: \(content.utf8.count)\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+    return isHead ? head : head + content
+  }
+
+  fileprivate func judge(_ head: RequestHead, _ bytes: RawSpan) -> String? {
+    func value(_ field: KnownField) -> ByteRange? { head.firstIndex(of: field).map { head.lines[$0].value } }
+    let verdict = browserGuard.judge(
+      bytes, host: head.hostAuthority?.host, origin: value(.origin), fetchSite: value(.secFetchSite))
+    if case .allowed = verdict {} else { return Self.response(403, "text/plain", "not for web pages\n", isHead: false) }
+    guard head.method == .get || head.method == .head else {
+      return Self.response(405, "text/plain", "GET or HEAD\n", isHead: false)
+    }
+    return nil
+  }
+}
+
+private final class AdminConnection: LoopMember {
+  private let channel: Channel
+  private let server: AdminServer
+  private let loop: EventLoop
+  private var token = MemberToken.unassigned
+  private let input = ByteBuffer(capacity: 8192)
+  private let head = RequestHead(limits: HeadLimits(requestLineBytes: 2048, sectionBytes: 6000, fields: 64))
+  private var output: ByteBuffer?
+  private var isAnswered = false
+
+  private static let lifetime = Interval.seconds(10)
+
+  init(_ channel: Channel, server: AdminServer, loop: EventLoop) {
+    self.channel = channel
+    self.server = server
+    self.loop = loop
+  }
+
+  func start() {
+    token = loop.enroll(self)
+    loop.setDeadline(loop.now + Self.lifetime, for: token)
+    do throws(SocketFault) { try loop.watch(channel.descriptor, for: token) } catch { close() }
+  }
+
+  func ready(_ readiness: Readiness) {
+    channel.note(readiness)
+    if output != nil { return flush() }
+    if !isAnswered { read() }
+  }
+
+  func deadlinePassed() { close() }
+
+  private func read() {
+    while channel.mayRead, !isAnswered {
+      guard input.room > 0 else { return refuse("the request is too large\n") }
+      switch channel.read(into: input.writable) {
+      case .bytes(let count): input.produced(count)
+      case .wouldBlock: return
+      case .endOfStream, .failed: return close()
+      }
+      parse()
+    }
+  }
+
+  private func parse() {
+    switch input.withReadable({ head.parse($0) }) {
+    case .incomplete: break
+    case .failed(let error): refuse("\(error.explanation)\n")
+    case .complete:
+      isAnswered = true
+      if let refusal = input.withReadable({ server.judge(head, $0) }) { return send(refusal) }
+      let path = input.withReadable { head.target.string(in: $0) }
+      server.answer(String(path.prefix { $0 != "?" }), isHead: head.method == .head, to: self)
+    }
+  }
+
+  private func refuse(_ text: String) {
+    isAnswered = true
+    send(AdminServer.response(400, "text/plain; charset=utf-8", text, isHead: false))
+  }
+
+  func send(_ response: String) {
+    let buffer = ByteBuffer(capacity: response.utf8.count)
+    buffer.append(utf8: response)
+    output = buffer
+    flush()
+  }
+
+  private func flush() {
+    while let output, !output.isEmpty {
+      switch channel.write(output.readable) {
+      case .bytes(let count): output.consume(count)
+      case .wouldBlock: return
+      case .endOfStream, .failed: return close()
+      }
+    }
+    channel.shutdownWriting()
+    close()
+  }
+
+  private var isClosed = false
+
+  private func close() {
+    if isClosed { return }
+    isClosed = true
+    loop.dismiss(token)
+    server.closed()
+  }
+}

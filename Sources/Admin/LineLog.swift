@@ -1,0 +1,60 @@
+import Dispatch
+import Glibc
+import Synchronization
+
+/// Writes whole lines to a descriptor from a queue of its own, so that a slow reader of the log never holds a loop.
+///
+/// Past `backlogMax` lines are dropped and the next one written says how many.
+public final class LineLog: Sendable {
+  private let descriptor: Int32
+  private let queue = DispatchQueue(label: "bearerd.log")
+  private let state = Mutex(State())
+
+  private struct State {
+    var pending: [UInt8] = []
+    var isScheduled = false
+    var dropped = 0
+  }
+
+  /// Bytes that wait to be written.
+  private static let backlogMax = 4 << 20
+
+  public init(descriptor: Int32) { self.descriptor = descriptor }
+
+  public func write(_ line: String) {
+    let isFirst: Bool = state.withLock { state in
+      if state.pending.count + line.utf8.count > Self.backlogMax {
+        state.dropped += 1
+        return false
+      }
+      if state.dropped > 0 {
+        state.pending.append(contentsOf: "(\(state.dropped) log lines dropped: the log's reader is too slow)\n".utf8)
+        state.dropped = 0
+      }
+      state.pending.append(contentsOf: line.utf8)
+      state.pending.append(0x0a)
+      defer { state.isScheduled = true }
+      return !state.isScheduled
+    }
+    if isFirst { queue.async { [self] in drain() } }
+  }
+
+  /// Returns when everything written so far has left, or cannot.
+  public func flush() { queue.sync { drain() } }
+
+  private func drain() {
+    while true {
+      let bytes: [UInt8] = state.withLock { state in
+        if state.pending.isEmpty { state.isScheduled = false }
+        defer { state.pending = [] }
+        return state.pending
+      }
+      if bytes.isEmpty { return }
+      var offset = 0
+      while offset < bytes.count {
+        let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress! + offset, $0.count - offset) }
+        if count > 0 { offset += count } else if errno != EINTR { return }
+      }
+    }
+  }
+}

@@ -1,0 +1,283 @@
+public import BearerPolicy
+
+/// What of a request decides about its token and its replay; read once from its head and its route.
+public struct ExchangeFacts: Sendable {
+  /// The route's rule after the client's `Bearerd-Auth` and a kept `Authorization` have been considered.
+  public var auth: AuthMode
+  public var method: ReplayFacts.MethodKind
+  public var hasIdempotencyKey: Bool
+  public var clientRetry: ReplayFacts.ClientRetry?
+  public var pathRetry: ReplayFacts.PathRetry
+  public var writes: ReplayFacts.Writes
+  public var hasBody: Bool
+  /// RFC 9110 §9.2.1; with no body, the one kind of request that may go again after a stale pooled connection.
+  public var isSafe: Bool
+
+  public init(
+    auth: AuthMode, method: ReplayFacts.MethodKind, hasIdempotencyKey: Bool,
+    clientRetry: ReplayFacts.ClientRetry?, pathRetry: ReplayFacts.PathRetry, writes: ReplayFacts.Writes,
+    hasBody: Bool, isSafe: Bool
+  ) {
+    self.auth = auth
+    self.method = method
+    self.hasIdempotencyKey = hasIdempotencyKey
+    self.clientRetry = clientRetry
+    self.pathRetry = pathRetry
+    self.writes = writes
+    self.hasBody = hasBody
+    self.isSafe = isSafe
+  }
+}
+
+/// Whether a request carries the session's token (SPEC §2).
+public enum AuthMode: String, Sendable, CaseIterable {
+  case required, optional, none
+}
+
+/// What the session could give.
+public enum BearerAnswer: Equatable, Sendable {
+  /// A token to attach; `generation` says which.
+  case ready(generation: UInt64)
+  /// No token, and why, in the words of SPEC §6.
+  case unavailable(BearerRefusal)
+}
+
+/// Why a session gives no token, as the client will be told.
+public struct BearerRefusal: Equatable, Sendable {
+  public var code: ProblemCode
+  /// What happened, one line; no secret.
+  public var detail: String
+  /// Seconds until another try can help; nil where time alone does not.
+  public var retryAfterSeconds: Int64?
+
+  public init(code: ProblemCode, detail: String, retryAfterSeconds: Int64? = nil) {
+    self.code = code
+    self.detail = detail
+    self.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+/// Why an attempt at the upstream failed.
+public enum UpstreamFailure: Equatable, Sendable {
+  /// Nothing of the request has left.
+  case unreachable(String)
+  case tls(String)
+  case connectTimedOut
+  /// No connection came free in time.
+  case poolExhausted
+  /// The address is this machine's, and the host was not configured (SPEC §1).
+  case addressNotAllowed
+  /// The connection ended before any byte of a response.
+  case closedBeforeResponse(reused: Bool)
+  /// It ended inside a response's head, or what came is not HTTP.
+  case malformedResponse(String)
+  /// The response's head did not come in time.
+  case responseTimedOut
+}
+
+/// One client request and its attempts at the upstream: at most one replay after a 401 (I2), at most one retry on a
+/// pooled connection that was already dead (RFC 9110 §9.2.2).
+///
+/// ```
+///             resolveBearer            openUpstream           sendRequest
+///   idle ──────────────────▶ bearer ───────────────▶ opening ─────────────▶ exchanging ──▶ relaying ──▶ ended
+///                                                       ▲                       │ 401
+///                                                       └────── replay ───── judging ──▶ relaying (passed through)
+/// ```
+/// Sans-IO: inputs are events, the result is what to do next. It knows neither HTTP/1 nor HTTP/2, no bytes and no clock.
+public struct Exchange: Sendable {
+  public enum Input: Equatable, Sendable {
+    case began
+    case bearer(BearerAnswer)
+    case upstreamOpened
+    case upstreamFailed(UpstreamFailure)
+    /// A final response's head.
+    case responseHead(status: Int)
+    case responseEnded
+    /// The upstream broke, or fell silent, inside the response's body.
+    case responseBroke
+    case clientAborted
+    /// The client's body did not come in time, or was malformed.
+    case clientBodyFailed(ProblemCode)
+  }
+
+  public enum Action: Equatable, Sendable {
+    /// Ask for a token; answered by `bearer`. `rejected`: the generation that a 401 was for.
+    case resolveBearer(rejected: UInt64?)
+    /// Get a connection or stream. `fresh`: no pooled one, that may be dead.
+    case openUpstream(fresh: Bool)
+    /// Send the head with this generation's token, or none, then the body.
+    case sendRequest(generation: UInt64?)
+    /// Keep the 401 back, and ask for a newer token.
+    case holdResponse(rejected: UInt64)
+    /// Drop the 401 that is held back and go again.
+    case discardAndReopen
+    /// Send the head on, then the body. `note`: to append as `Proxy-Status` details.
+    case relayResponse(note: String?)
+    /// Answer ourselves; no byte of a response has been sent.
+    case answer(BearerRefusal)
+    case answerUpstreamFailure(UpstreamFailure)
+    case answerClientFault(ProblemCode)
+    /// Cut the client's connection so that it can tell (I9).
+    case abortClient
+    /// Cut the upstream's: nobody wants the answer any more.
+    case abortUpstream
+    case finish
+    case nothing
+  }
+
+  private enum State: Equatable, Sendable {
+    case idle
+    /// A token was asked for before the first attempt.
+    case bearer
+    /// A connection was asked for.
+    case opening(generation: UInt64?)
+    /// The request is on its way, no final response yet.
+    case exchanging(generation: UInt64?)
+    /// A 401 is held back while a newer token is asked for.
+    case judging(rejected: UInt64)
+    case relaying
+    case ended
+  }
+
+  private var state = State.idle
+  private let facts: ExchangeFacts
+  public private(set) var isReplay = false
+  private var hasRetriedPooled = false
+
+  public init(_ facts: ExchangeFacts) { self.facts = facts }
+
+  /// What the body's copy says now; asked at each decision, because it changes while the body streams.
+  public struct BodyStanding: Equatable, Sendable {
+    /// All of what has left, and all that may still come, can be sent again.
+    public var isReplayable: Bool
+    /// At least one byte has been given to an upstream connection.
+    public var hasLeft: Bool
+    public init(isReplayable: Bool, hasLeft: Bool) {
+      self.isReplayable = isReplayable
+      self.hasLeft = hasLeft
+    }
+  }
+
+  public var hasEnded: Bool { state == .ended }
+  public var isJudging: Bool {
+    if case .judging = state { return true }
+    return false
+  }
+  /// No byte of a final response has been sent to the client.
+  public var mayStillAnswer: Bool {
+    switch state {
+    case .idle, .bearer, .opening, .exchanging, .judging: true
+    case .relaying, .ended: false
+    }
+  }
+
+  public mutating func handle(_ input: Input, body: BodyStanding) -> Action {
+    let step = transition(on: input, body: body)
+    state = step.next
+    if step.action == .discardAndReopen { isReplay = true }
+    if case .openUpstream(fresh: true) = step.action, !isReplay { hasRetriedPooled = true }
+    return step.action
+  }
+
+  private typealias Step = (next: State, action: Action)
+
+  private func transition(on input: Input, body: BodyStanding) -> Step {
+    switch (state, input) {
+    case (.idle, .began):
+      switch facts.auth {
+      case .required, .optional: return (.bearer, .resolveBearer(rejected: nil))
+      case .none: return (.opening(generation: nil), .openUpstream(fresh: needsFreshConnection))
+      }
+    case (.bearer, .bearer(let answer)): return attach(answer)
+    case (.opening(let generation), .upstreamOpened):
+      return (.exchanging(generation: generation), .sendRequest(generation: generation))
+    case (.opening, .upstreamFailed(let failure)): return (.ended, .answerUpstreamFailure(failure))
+    case (.exchanging(let generation), .upstreamFailed(let failure)):
+      return afterFailure(failure, generation: generation)
+    case (.exchanging(let generation), .responseHead(let status)):
+      return judge(status: status, generation: generation)
+    case (.judging(let rejected), .bearer(let answer)):
+      return decideReplay(answer, rejected: rejected, body: body)
+    // The connection whose 401 is held back may go at any time: the 401's head is here, and a replay opens another.
+    case (.judging, .responseEnded), (.judging, .responseBroke), (.judging, .upstreamFailed):
+      return (state, .nothing)
+    case (.relaying, .responseEnded): return (.ended, .finish)
+    case (.relaying, .responseBroke), (.relaying, .upstreamFailed): return (.ended, .abortClient)
+    case (.idle, .clientAborted), (.bearer, .clientAborted), (.opening, .clientAborted),
+      (.exchanging, .clientAborted), (.judging, .clientAborted), (.relaying, .clientAborted):
+      return (.ended, .abortUpstream)
+    case (.bearer, .clientBodyFailed(let code)), (.opening, .clientBodyFailed(let code)),
+      (.exchanging, .clientBodyFailed(let code)), (.judging, .clientBodyFailed(let code)):
+      return (.ended, .answerClientFault(code))
+    case (.relaying, .clientBodyFailed): return (.ended, .abortClient)
+    case (.ended, .began), (.ended, .bearer), (.ended, .upstreamOpened), (.ended, .upstreamFailed),
+      (.ended, .responseHead), (.ended, .responseEnded), (.ended, .responseBroke), (.ended, .clientAborted),
+      (.ended, .clientBodyFailed):
+      return (.ended, .nothing)
+    case (.idle, .bearer), (.idle, .upstreamOpened), (.idle, .upstreamFailed), (.idle, .responseHead),
+      (.idle, .responseEnded), (.idle, .responseBroke), (.idle, .clientBodyFailed),
+      (.bearer, .began), (.bearer, .upstreamOpened), (.bearer, .upstreamFailed), (.bearer, .responseHead),
+      (.bearer, .responseEnded), (.bearer, .responseBroke),
+      (.opening, .began), (.opening, .bearer), (.opening, .responseHead), (.opening, .responseEnded),
+      (.opening, .responseBroke),
+      (.exchanging, .began), (.exchanging, .bearer), (.exchanging, .upstreamOpened), (.exchanging, .responseEnded),
+      (.exchanging, .responseBroke),
+      (.judging, .began), (.judging, .upstreamOpened), (.judging, .responseHead),
+      (.relaying, .began), (.relaying, .bearer), (.relaying, .upstreamOpened), (.relaying, .responseHead):
+      preconditionFailure("an exchange was driven out of order")
+    }
+  }
+
+  private func attach(_ answer: BearerAnswer) -> Step {
+    switch answer {
+    case .ready(let generation):
+      return (.opening(generation: generation), .openUpstream(fresh: needsFreshConnection))
+    case .unavailable(let refusal):
+      switch facts.auth {
+      case .optional, .none: return (.opening(generation: nil), .openUpstream(fresh: needsFreshConnection))
+      case .required: return (.ended, .answer(refusal))
+      }
+    }
+  }
+
+  /// A pooled connection may have died unseen. Only a safe request without a body may then be sent again (RFC 9110
+  /// §9.2.2), so all others ask for one that was seen alive a moment ago, or a new one.
+  private var needsFreshConnection: Bool { facts.hasBody || !facts.isSafe }
+
+  private func afterFailure(_ failure: UpstreamFailure, generation: UInt64?) -> Step {
+    if case .closedBeforeResponse(reused: true) = failure, !needsFreshConnection, !hasRetriedPooled {
+      return (.opening(generation: generation), .openUpstream(fresh: true))
+    }
+    return (.ended, .answerUpstreamFailure(failure))
+  }
+
+  /// Only a 401 to a request that carried our token asks for a newer one: a 403 never does (I4), nor the answer to a replay (I2).
+  private func judge(status: Int, generation: UInt64?) -> Step {
+    guard status == 401, let generation, !isReplay else { return (.relaying, .relayResponse(note: nil)) }
+    return (.judging(rejected: generation), .holdResponse(rejected: generation))
+  }
+
+  private func decideReplay(_ answer: BearerAnswer, rejected: UInt64, body: BodyStanding) -> Step {
+    let verdict = ReplayGate.verdict(
+      ReplayFacts(
+        alreadyReplayed: isReplay, clientRetry: facts.clientRetry, pathRetry: facts.pathRetry,
+        isBodyReplayable: body.isReplayable, hasBodyLeft: body.hasLeft, method: facts.method,
+        hasIdempotencyKey: facts.hasIdempotencyKey, writes: facts.writes))
+    switch (answer, verdict) {
+    case (.ready(let generation), .replay) where generation > rejected:
+      return (.opening(generation: generation), .discardAndReopen)
+    // A cool-down: the session has nothing newer, and asking again so soon would be a refresh storm.
+    case (.ready, .replay): return (.relaying, .relayResponse(note: nil))
+    case (.ready(let generation), .pass(let reason)):
+      let refreshed = generation > rejected ? "session refreshed; " : ""
+      return (.relaying, .relayResponse(note: "\(refreshed)\(reason.detail)"))
+    case (.unavailable(let refusal), .replay):
+      // With optional authentication the upstream's own 401 is the better answer.
+      if facts.auth == .optional { return (.relaying, .relayResponse(note: refusal.detail)) }
+      return (.ended, .answer(refusal))
+    case (.unavailable(let refusal), .pass(let reason)):
+      return (.relaying, .relayResponse(note: "\(refusal.detail); \(reason.detail)"))
+    }
+  }
+}

@@ -1,0 +1,91 @@
+public import HTTPSyntax
+
+/// How a request's head is written anew for the upstream. What is parsed is what is written: field lines are
+/// copied one by one, never the section as a whole, and the framing is our own.
+public struct ForwardedRequest: Sendable {
+  /// Path and query within the client's bytes; without a leading slash one is put before it.
+  public var path: ByteRange
+  /// `Host: api.example.com\r\n`, the upstream's own.
+  public var hostLine: [UInt8]
+  /// `Authorization: Bearer …\r\n`, or empty.
+  public var authorizationLine: [UInt8]
+  /// A client's own `Authorization` goes on (routes without a token, or `keep`).
+  public var keepsClientAuthorization: Bool
+  /// `1.1 pseudonym` is appended to `Via`.
+  public var pseudonym: [UInt8]
+  public var framing: MessageFraming
+  public var sendsExpect: Bool
+  /// `Idempotency-Key: …\r\n`, or empty.
+  public var idempotencyLine: [UInt8]
+
+  public init(
+    path: ByteRange, hostLine: [UInt8], authorizationLine: [UInt8], keepsClientAuthorization: Bool,
+    pseudonym: [UInt8], framing: MessageFraming, sendsExpect: Bool, idempotencyLine: [UInt8] = []
+  ) {
+    self.path = path
+    self.hostLine = hostLine
+    self.authorizationLine = authorizationLine
+    self.keepsClientAuthorization = keepsClientAuthorization
+    self.pseudonym = pseudonym
+    self.framing = framing
+    self.sendsExpect = sendsExpect
+    self.idempotencyLine = idempotencyLine
+  }
+
+  /// Upper bound of what `write` appends for a head of `headBytes`.
+  public func bytesMax(headBytes: Int) -> Int {
+    headBytes + hostLine.count + authorizationLine.count + idempotencyLine.count + pseudonym.count + 128
+  }
+
+  /// Appends the head. The caller has made `bytesMax` room.
+  public func write(_ head: RequestHead, _ bytes: RawSpan, into out: ByteBuffer) {
+    out.append(bytes.extracting(head.methodRange.offsets))
+    out.append(" ")
+    if path.isEmpty || bytes.byte(at: path.start) == UInt8(ascii: "?") { out.append(byte: UInt8(ascii: "/")) }
+    out.append(bytes.extracting(path.offsets))
+    out.append(" HTTP/1.1\r\n")
+    // Host first (RFC 9112 §3.2 asks for it early).
+    out.append(array: hostLine)
+    out.append(array: authorizationLine)
+    for line in head.lines where forwards(line) {
+      out.append(bytes.extracting(line.name.offsets))
+      out.append(": ")
+      out.append(bytes.extracting(line.value.offsets))
+      out.append("\r\n")
+    }
+    out.append(array: idempotencyLine)
+    if sendsExpect { out.append("Expect: 100-continue\r\n") }
+    switch framing {
+    case .none, .untilClose: break
+    case .contentLength(let length):
+      out.append("Content-Length: ")
+      out.append(decimal: length)
+      out.append("\r\n")
+    case .chunked: out.append("Transfer-Encoding: chunked\r\n")
+    }
+    out.append(head.minorVersion == 0 ? "Via: 1.0 " : "Via: 1.1 ")
+    out.append(array: pseudonym)
+    out.append("\r\n\r\n")
+  }
+
+  private func forwards(_ line: FieldLine) -> Bool {
+    if line.isConnectionOption { return false }
+    switch line.field {
+    case .host, .contentLength, .expect: return false
+    case .authorization: return keepsClientAuthorization
+    case .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable: return false
+    case .connection, .proxyConnection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade,
+      .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo:
+      return false
+    case .other, .wwwAuthenticate, .via, .maxForwards, .idempotencyKey, .location, .contentLocation, .setCookie,
+      .cookie, .date, .retryAfter, .origin, .secFetchSite, .secFetchMode, .accessControlRequestMethod,
+      .accessControlRequestHeaders, .accessControlRequestPrivateNetwork, .contentType, .age, .server:
+      return true
+    }
+  }
+}
+
+extension ByteBuffer {
+  /// All of `bytes`; there must be room.
+  public func append(array bytes: [UInt8]) { append(unsafe bytes.span.bytes) }
+}

@@ -1,0 +1,124 @@
+public import HTTPSyntax
+
+/// How a response's head is written anew for the client.
+public struct ForwardedResponse: Sendable {
+  /// `.none` with a `Content-Length` line kept is right for HEAD and 304 (RFC 9110 §8.6).
+  public var framing: MessageFraming
+  /// The connection ends after this message: say so (RFC 9112 §9.6).
+  public var closes: Bool
+  /// An HTTP/1.0 client asked to keep its connection and can see where the content ends.
+  public var keepsHTTP10Alive: Bool
+  /// 1.0 or 1.1, of the message received.
+  public var pseudonym: [UInt8]
+  /// Details for a `Proxy-Status` line of ours, after any the response has (RFC 9209 §2).
+  public var note: String?
+  /// Gateway mode: `Location` values that begin with the first are given the second instead.
+  public var rewrite: (from: [UInt8], to: [UInt8])?
+
+  public init(
+    framing: MessageFraming, closes: Bool, keepsHTTP10Alive: Bool, pseudonym: [UInt8], note: String? = nil,
+    rewrite: (from: [UInt8], to: [UInt8])? = nil
+  ) {
+    self.framing = framing
+    self.closes = closes
+    self.keepsHTTP10Alive = keepsHTTP10Alive
+    self.pseudonym = pseudonym
+    self.note = note
+    self.rewrite = rewrite
+  }
+
+  public func bytesMax(headBytes: Int) -> Int {
+    // Location and Content-Location may each grow by the new origin; a note's bytes may all be escaped.
+    headBytes + pseudonym.count + (note?.utf8.count ?? 0) * 2 + 2 * (rewrite?.to.count ?? 0) + 192
+  }
+
+  public func write(_ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer) {
+    writeStatusLine(head, bytes, into: out)
+    var contentLengthSeen = false
+    for line in head.lines where forwards(line, head.status, &contentLengthSeen) {
+      out.append(bytes.extracting(line.name.offsets))
+      out.append(": ")
+      writeValue(line, bytes, into: out)
+      out.append("\r\n")
+    }
+    switch framing {
+    case .none, .untilClose: break
+    case .contentLength(let length):
+      // Written anew where the response did not have it in a form to copy.
+      if !contentLengthSeen {
+        out.append("Content-Length: ")
+        out.append(decimal: length)
+        out.append("\r\n")
+      }
+    case .chunked: out.append("Transfer-Encoding: chunked\r\n")
+    }
+    out.append(head.minorVersion == 0 ? "Via: 1.0 " : "Via: 1.1 ")
+    out.append(array: pseudonym)
+    out.append("\r\n")
+    if let note {
+      out.append("Proxy-Status: bearerd; details=\"")
+      out.append(utf8: StructuredField.string(note))
+      out.append("\"\r\n")
+    }
+    if closes {
+      out.append("Connection: close\r\n")
+    } else if keepsHTTP10Alive {
+      out.append("Connection: keep-alive\r\n")
+    }
+    out.append("\r\n")
+  }
+
+  /// An interim response (RFC 9110 §15.2): its fields, no framing.
+  public static func writeInterim(_ head: ResponseHead, _ bytes: RawSpan, pseudonym: [UInt8], into out: ByteBuffer) {
+    let plan = ForwardedResponse(framing: .none, closes: false, keepsHTTP10Alive: false, pseudonym: pseudonym)
+    plan.write(head, bytes, into: out)
+  }
+
+  private func writeStatusLine(_ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer) {
+    out.append("HTTP/1.1 ")
+    out.append(decimal: UInt64(head.status))
+    out.append(" ")
+    out.append(bytes.extracting(head.reason.offsets))
+    out.append("\r\n")
+  }
+
+  private func writeValue(_ line: FieldLine, _ bytes: RawSpan, into out: ByteBuffer) {
+    let value = bytes.extracting(line.value.offsets)
+    if let rewrite, line.field == .location || line.field == .contentLocation,
+      value.byteCount >= rewrite.from.count, value.extracting(first: rewrite.from.count).equalsIgnoringCase(rewrite.from),
+      value.byteCount == rewrite.from.count || Self.endsAuthority(value.byte(at: rewrite.from.count)) {
+      out.append(array: rewrite.to)
+      out.append(value.extracting(droppingFirst: rewrite.from.count))
+    } else {
+      out.append(value)
+    }
+  }
+
+  /// `https://api.example.com.evil/` does not name the upstream's origin.
+  private static func endsAuthority(_ byte: UInt8) -> Bool {
+    byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#")
+  }
+
+  private func forwards(_ line: FieldLine, _ status: Int, _ contentLengthSeen: inout Bool) -> Bool {
+    if line.isConnectionOption { return false }
+    switch line.field {
+    case .contentLength:
+      // RFC 9110 §8.6: none in 1xx and 204; one line where identical ones came.
+      if status < 200 || status == 204 || contentLengthSeen { return false }
+      switch framing {
+      case .none, .contentLength:
+        contentLengthSeen = true
+        return true
+      case .chunked, .untilClose: return false
+      }
+    case .connection, .proxyConnection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade,
+      .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo:
+      return false
+    case .other, .host, .authorization, .wwwAuthenticate, .via, .expect, .maxForwards, .idempotencyKey, .location,
+      .contentLocation, .setCookie, .cookie, .date, .retryAfter, .origin, .secFetchSite, .secFetchMode,
+      .accessControlRequestMethod, .accessControlRequestHeaders, .accessControlRequestPrivateNetwork, .contentType,
+      .age, .server, .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable:
+      return true
+    }
+  }
+}

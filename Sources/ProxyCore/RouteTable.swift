@@ -1,0 +1,132 @@
+public import BearerPolicy
+public import HTTPSyntax
+
+/// Where requests may go, as bytes, ready for comparison: made once from the configuration.
+public struct RouteTable: Sendable {
+  public var upstreams: [Upstream]
+  /// What becomes of an absolute-form target that no upstream claims.
+  public var unmatched: Unmatched
+  public var browserGuard: BrowserGuard
+  /// Our name in `Via`.
+  public var pseudonym: [UInt8]
+
+  public init(upstreams: [Upstream], unmatched: Unmatched, browserGuard: BrowserGuard, pseudonym: [UInt8]) {
+    self.upstreams = upstreams
+    self.unmatched = unmatched
+    self.browserGuard = browserGuard
+    self.pseudonym = pseudonym
+  }
+
+  public enum Unmatched: Sendable { case deny, pass }
+
+  public struct Upstream: Sendable {
+    public var scheme: Scheme
+    /// Lower case, IPv6 literals with brackets.
+    public var host: [UInt8]
+    public var port: UInt16
+    /// Further `Host` values in gateway mode.
+    public var hosts: [HostName]
+    /// Starts with `/`.
+    public var pathPrefix: [UInt8]?
+    public var stripsPrefix: Bool
+    public var isDefault: Bool
+    public var auth: AuthMode
+    /// Token endpoint and login paths: never a token.
+    public var tokenlessPaths: [[UInt8]]
+    /// Longest prefix first.
+    public var rules: [PathRule]
+    public var writes: ReplayFacts.Writes
+
+    public init(
+      scheme: Scheme, host: [UInt8], port: UInt16, hosts: [HostName] = [], pathPrefix: [UInt8]? = nil,
+      stripsPrefix: Bool = false, isDefault: Bool = false, auth: AuthMode = .required,
+      tokenlessPaths: [[UInt8]] = [], rules: [PathRule] = [], writes: ReplayFacts.Writes = .idempotencyKey
+    ) {
+      self.scheme = scheme
+      self.host = host
+      self.port = port
+      self.hosts = hosts
+      self.pathPrefix = pathPrefix
+      self.stripsPrefix = stripsPrefix
+      self.isDefault = isDefault
+      self.auth = auth
+      self.tokenlessPaths = tokenlessPaths
+      self.rules = rules
+      self.writes = writes
+    }
+
+    /// The rule that applies to a path.
+    public struct Applied: Sendable {
+      public var auth: AuthMode
+      public var retry: ReplayFacts.PathRetry
+      /// Index into `rules`, or nil.
+      public var ruleIndex: Int?
+    }
+
+    public func rule(for path: RawSpan) -> Applied {
+      var applied = Applied(auth: auth, retry: .default, ruleIndex: nil)
+      for index in rules.indices where PathPrefix.matches(rules[index].prefix, path) {
+        applied.auth = rules[index].auth ?? auth
+        applied.retry = rules[index].retry
+        applied.ruleIndex = index
+        break
+      }
+      for prefix in tokenlessPaths where PathPrefix.matches(prefix, path) { applied.auth = .none }
+      return applied
+    }
+  }
+
+  public struct HostName: Sendable, Equatable {
+    /// Lower case.
+    public var host: [UInt8]
+    /// nil: any port.
+    public var port: UInt16?
+    public init(host: [UInt8], port: UInt16?) {
+      self.host = host
+      self.port = port
+    }
+  }
+
+  public struct PathRule: Sendable {
+    public var prefix: [UInt8]
+    public var auth: AuthMode?
+    public var retry: ReplayFacts.PathRetry
+    public init(prefix: [UInt8], auth: AuthMode?, retry: ReplayFacts.PathRetry) {
+      self.prefix = prefix
+      self.auth = auth
+      self.retry = retry
+    }
+  }
+}
+
+/// Path prefixes match whole segments: `/api` is not a prefix of `/apiary`.
+enum PathPrefix {
+  static func matches(_ prefix: [UInt8], _ path: RawSpan) -> Bool {
+    guard path.byteCount >= prefix.count else { return false }
+    for index in prefix.indices where path.byte(at: index) != prefix[index] { return false }
+    if path.byteCount == prefix.count || prefix.last == UInt8(ascii: "/") { return true }
+    let next = path.byte(at: prefix.count)
+    return next == UInt8(ascii: "/") || next == UInt8(ascii: "?")
+  }
+}
+
+extension RawSpan {
+  /// ASCII letters count as equal in either case; `lower` is lower case already.
+  func equalsIgnoringCase(_ lower: [UInt8]) -> Bool {
+    guard byteCount == lower.count else { return false }
+    for index in lower.indices {
+      var byte = byte(at: index)
+      if byte >= 0x41 && byte <= 0x5a { byte |= 0x20 }
+      if byte != lower[index] { return false }
+    }
+    return true
+  }
+
+  func hasPrefix(_ text: StaticString) -> Bool {
+    guard byteCount >= text.utf8CodeUnitCount else { return false }
+    return extracting(first: text.utf8CodeUnitCount).equalsIgnoringCase(text)
+  }
+
+  /// ASCII letters count as equal in either case.
+  func equalsIgnoringCase(_ text: StaticString) -> Bool { FieldValues.equalsIgnoringCase(self, text) }
+}

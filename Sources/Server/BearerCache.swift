@@ -1,0 +1,63 @@
+public import Chronology
+
+/// What a loop needs to know of a session to serve a request without asking anybody.
+public struct BearerUpdate: Sendable {
+  public var generation: UInt64
+  /// `Authorization: Bearer …\r\n`, formatted once.
+  public var line: [UInt8]
+  /// Until then the token is attached without a question.
+  public var freshUntil: Instant
+  /// From then on the first request asks for a refresh ahead of time, without waiting for it.
+  public var aheadAt: Instant
+}
+
+/// One loop's copies of the sessions' tokens, by slot.
+final class BearerCache {
+  struct Entry {
+    var generation: UInt64
+    var line: [UInt8]
+    var freshUntil: Instant
+    var aheadAt: Instant
+    /// An upstream has answered other than 401 to it.
+    var isAccepted = false
+  }
+
+  private var entries: [Entry?] = []
+
+  func entry(_ slot: Int) -> Entry? { slot < entries.count ? entries[slot] : nil }
+
+  func fresh(_ slot: Int, now: Instant) -> Entry? {
+    guard slot < entries.count, let entry = entries[slot], now < entry.freshUntil else { return nil }
+    return entry
+  }
+
+  func update(_ slot: Int, _ update: BearerUpdate, now: Instant) {
+    while entries.count <= slot { entries.append(nil) }
+    if let old = entries[slot], old.generation > update.generation { return }
+    let isAccepted = entries[slot].map { $0.generation == update.generation && $0.isAccepted } ?? false
+    entries[slot] = Entry(
+      generation: update.generation, line: update.line, freshUntil: update.freshUntil, aheadAt: update.aheadAt,
+      isAccepted: isAccepted)
+  }
+
+  /// The next request must ask: the session was removed, ended, or its token rejected.
+  func invalidate(_ slot: Int) {
+    if slot < entries.count { entries[slot] = nil }
+  }
+
+  /// True the first time only.
+  func takeAhead(_ slot: Int, now: Instant) -> Bool {
+    guard slot < entries.count, let entry = entries[slot], now >= entry.aheadAt else { return false }
+    entries[slot]?.aheadAt = .never
+    return true
+  }
+
+  /// True the first time only.
+  func markAccepted(_ slot: Int, generation: UInt64) -> Bool {
+    guard slot < entries.count, let entry = entries[slot], entry.generation == generation, !entry.isAccepted else {
+      return false
+    }
+    entries[slot]?.isAccepted = true
+    return true
+  }
+}

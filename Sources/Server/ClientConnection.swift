@@ -1,0 +1,279 @@
+import Chronology
+import Configuration
+import HTTP2Framing
+import HTTPSyntax
+import ProxyCore
+import Transport
+
+/// One client's HTTP/1.x connection: reads heads, gives each request to an exchange, and takes the answers in order.
+///
+/// Loop-owned; an idle one holds no buffer, no head table and no exchange.
+final class ClientConnection: LoopMember {
+  let wire: HTTP1Wire
+  let worker: Worker
+  let isTCP: Bool
+  private(set) var token = MemberToken.unassigned
+  private var state = State.idle
+  /// While a request is read or served.
+  private(set) var head: RequestHead?
+  /// Where the head's bytes stand: a buffer of its own if a body follows, else the front of `wire.input`.
+  private var detachedHead: ByteBuffer?
+  private(set) var headBytes = 0
+  /// The session a pool has picked for this connection; nil until it has.
+  var pooledSlot: (upstream: Int, slot: Int)?
+
+  private enum State {
+    /// No byte of a request is here; ends by one, by the peer or by the idle time-out.
+    case idle
+    /// Part of a head is here.
+    case readingHead
+    case serving(ExchangeRun)
+    /// The last response has been written or is being written; what still comes is discarded, so that the client can
+    /// read the response before a reset (RFC 9112 §9.6).
+    case lingering(until: Instant)
+    case closed
+  }
+
+  /// RFC 9112 §9.6 asks for some time; a client that still uploads must see the answer.
+  private static let lingerTime = Interval.seconds(2)
+
+  init(_ channel: Channel, worker: Worker, isTCP: Bool) {
+    wire = HTTP1Wire(channel, buffers: worker.loop.buffers)
+    self.worker = worker
+    self.isTCP = isTCP
+  }
+
+  func start() {
+    token = worker.loop.enroll(self)
+    do throws(SocketFault) {
+      try worker.loop.watch(wire.channel.descriptor, for: token)
+      worker.clientOpened(self)
+      setDeadline(after: worker.settings.timeouts.clientIdle)
+    } catch {
+      close()
+    }
+  }
+
+  var isIdle: Bool {
+    if case .idle = state { return true }
+    return false
+  }
+
+  /// The daemon drains: an idle connection closes now, a busy one after its response.
+  func drain() {
+    if case .idle = state { close() }
+  }
+
+  // MARK: events
+
+  func ready(_ readiness: Readiness) {
+    wire.channel.note(readiness)
+    let isAborted = wire.channel.sawError || readiness.contains(.hangup)
+    switch state {
+    case .idle, .readingHead: if isAborted || !flushed() { close() } else { readRequests() }
+    case .serving(let run): if isAborted { run.clientAborted() } else { run.clientReady() }
+    case .lingering: if isAborted { close() } else { linger() }
+    case .closed: break
+    }
+  }
+
+  /// What is left of the last response goes first; false where it cannot.
+  private func flushed() -> Bool {
+    if case .failed = wire.flush() { return false }
+    return true
+  }
+
+  func deadlinePassed() {
+    switch state {
+    case .idle: close()
+    case .readingHead:
+      answer(
+        Problem(
+          .requestTimeout, detail: "The request's header section did not arrive in time.",
+          remedy: "Send the whole header section at once, or raise timeouts.header."))
+    case .serving(let run): run.clientDeadlinePassed()
+    case .lingering, .closed: close()
+    }
+  }
+
+  // MARK: reading heads
+
+  /// Serves what is at hand until a request is being served or nothing whole is here.
+  func readRequests() {
+    while true {
+      switch state {
+      case .idle, .readingHead: break
+      case .serving, .lingering, .closed: return
+      }
+      if wire.input?.isEmpty ?? true || isHeadIncomplete {
+        switch wire.fill() {
+        case .bytes: break
+        case .blocked: return
+        case .full:
+          if !wire.enlargeInput() { return refuse(.sectionTooLong) }
+          continue
+        case .ended, .failed: return close()
+        }
+      }
+      parseHead()
+    }
+  }
+
+  private var isHeadIncomplete = false
+
+  private func parseHead() {
+    guard let input = wire.input else { return }
+    if head == nil {
+      if let verdict = prefaceVerdict(input) {
+        if verdict { return refuseHTTP2() }
+        isHeadIncomplete = true
+        beginReadingHead()
+        return
+      }
+      head = worker.borrowRequestHead()
+    }
+    guard let head else { return }
+    switch input.withReadable({ head.parse($0) }) {
+    case .incomplete:
+      isHeadIncomplete = true
+      beginReadingHead()
+    case .failed(let error): refuse(error)
+    case .complete(let bytes):
+      isHeadIncomplete = false
+      headBytes = bytes
+      serve(head)
+    }
+  }
+
+  /// The header deadline runs from the first byte on, however slowly the rest drips in.
+  private func beginReadingHead() {
+    if case .idle = state {
+      state = .readingHead
+      setDeadline(after: worker.settings.timeouts.header)
+    }
+  }
+
+  // MARK: serving
+
+  private func serve(_ head: RequestHead) {
+    worker.loop.setDeadline(.never, for: token)
+    wire.beginReceiving(head.framing)
+    if head.framing != .none { detachedHead = wire.detachHead(bytes: headBytes) }
+    let run = worker.borrowRun()
+    state = .serving(run)
+    run.begin(client: self)
+  }
+
+  /// The head's bytes, during the call only.
+  func withHead<Result>(_ body: (RequestHead, RawSpan) -> Result) -> Result? {
+    guard let head, let buffer = detachedHead ?? wire.input else { return nil }
+    return buffer.withReadable { body(head, $0.extracting(first: headBytes)) }
+  }
+
+  /// The exchange has ended with its response staged or sent. `closes`: the connection cannot go on.
+  func exchangeEnded(closes: Bool) {
+    releaseRequest()
+    if closes || worker.isDraining {
+      beginLingering()
+    } else {
+      state = .idle
+      setDeadline(after: worker.settings.timeouts.clientIdle)
+      if wire.hasPendingOutput { worker.loop.again(token) }
+      // A pipelined request may be here already.
+      if wire.channel.mayRead || !(wire.input?.isEmpty ?? true) { worker.loop.again(token) }
+    }
+  }
+
+  private func releaseRequest() {
+    if let detachedHead {
+      wire.giveBack(detachedHead)
+    } else {
+      wire.consume(headBytes)
+    }
+    detachedHead = nil
+    headBytes = 0
+    isHeadIncomplete = false
+    if let head { worker.giveBack(head) }
+    head = nil
+    wire.releaseEmptyInput()
+  }
+
+  /// The exchange cannot end in a response: the client must be able to tell (I9, I11).
+  func abort(byReset: Bool) {
+    if byReset { wire.channel.resetOnClose() }
+    close()
+  }
+
+  // MARK: answers of our own
+
+  private func refuse(_ error: HeadError) {
+    worker.counters.refusedHeads += 1
+    answer(ProblemTexts.refusedHead(error))
+  }
+
+  /// Answers outside an exchange, and closes: what follows in the stream cannot be trusted.
+  private func answer(_ problem: Problem) {
+    worker.loop.setDeadline(.never, for: token)
+    ProblemWriter.write(problem, to: wire, isHead: false, closes: true, now: WallClock.now)
+    releaseRequest()
+    beginLingering()
+  }
+
+  private func beginLingering() {
+    let deadline = worker.loop.now + Self.lingerTime
+    state = .lingering(until: deadline)
+    worker.loop.setDeadline(deadline, for: token)
+    linger()
+  }
+
+  private func linger() {
+    switch wire.flush() {
+    case .failed: return close()
+    case .blocked: return
+    case .done: wire.channel.shutdownWriting()
+    }
+    while true {
+      switch wire.fill() {
+      case .bytes: wire.consume(wire.input?.count ?? 0)
+      case .full: wire.consume(wire.input?.count ?? 0)
+      case .blocked: return
+      case .ended, .failed: return close()
+      }
+    }
+  }
+
+  // MARK: HTTP/2
+
+  /// true: an HTTP/2 client; false: perhaps, more bytes are needed; nil: not.
+  private func prefaceVerdict(_ input: ByteBuffer) -> Bool? {
+    switch input.withReadable({ ClientPreface.match($0) }) {
+    case .no: nil
+    case .partial: false
+    case .yes: true
+    }
+  }
+
+  /// HTTP/2 is not served to clients: GOAWAY(HTTP_1_1_REQUIRED) says so in its own language (RFC 9113 §7).
+  private func refuseHTTP2() {
+    guard let refusal = HTTP2Refusal(), let input = wire.input else { return close() }
+    input.withReadable { refusal.received($0) }
+    wire.consume(input.count)
+    refusal.pendingOutput { wire.stage($0.byteCount).append($0) }
+    beginLingering()
+  }
+
+  // MARK: closing
+
+  private func setDeadline(after interval: Interval) {
+    worker.loop.setDeadline(worker.loop.now + interval, for: token)
+  }
+
+  private func close() {
+    if case .closed = state { return }
+    releaseRequest()
+    state = .closed
+    worker.loop.dismiss(token)
+    wire.release()
+    worker.clientClosed(self)
+  }
+}

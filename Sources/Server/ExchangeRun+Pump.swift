@@ -1,0 +1,297 @@
+import Chronology
+import Configuration
+import HTTPSyntax
+import ProxyCore
+import Transport
+
+/// Moving bytes: the client's content to the upstream, the response to the client, each no faster than the other
+/// side takes it.
+extension ExchangeRun {
+  /// A turn moves at most this often before others are served: about 2 MiB with large buffers.
+  private static let roundsMax = 32
+
+  /// Does all that can be done now, and sets the deadlines for what cannot.
+  func advance() {
+    guard exchange != nil else { return }
+    let serial = serial
+    var rounds = 0
+    var hasProgressed = true
+    while hasProgressed {
+      if rounds == Self.roundsMax {
+        if let upstream { worker.loop.again(upstream.token) } else if let client { worker.loop.again(client.token) }
+        break
+      }
+      rounds += 1
+      hasProgressed = pumpRequest()
+      guard self.serial == serial else { return }
+      hasProgressed = pumpResponse(serial) || hasProgressed
+      guard self.serial == serial else { return }
+    }
+    flushClient()
+    guard self.serial == serial else { return }
+    armDeadlines()
+  }
+
+  // MARK: request
+
+  /// Returns whether anything moved.
+  private func pumpRequest() -> Bool {
+    guard let client, !isRequestSent || !isRequestReceived else {
+      flushUpstream()
+      return false
+    }
+    var hasMoved = false
+    if !isUploadStopped, let upstream, responsePhase != .none { hasMoved = sendCopy(upstream) }
+    let mayTake = isUploadStopped ? mayTakeForReplay : upstream != nil && responsePhase != .none && isCopySent
+    if mayTake, !isRequestReceived { hasMoved = takeContent(client) || hasMoved }
+    guard exchange != nil else { return false }
+    if isRequestReceived, isCopySent, !isRequestSent, !isUploadStopped, let upstream, responsePhase != .none {
+      upstream.wire.endSending(trailers: worker.forwardable(client.wire.trailers))
+      isRequestSent = true
+      headDeadline = worker.loop.now + worker.settings.timeouts.responseHeader
+      hasMoved = true
+    }
+    flushUpstream()
+    return hasMoved
+  }
+
+  /// What an earlier attempt took from the client has been sent in this one too.
+  private var isCopySent: Bool { UInt64(copySent) == contentTaken || copy?.isComplete == false }
+
+  /// After an early answer the body is read on only into a copy that a replay may want (SPEC §4).
+  private var mayTakeForReplay: Bool { (exchange?.isJudging ?? false) && copy?.isComplete ?? false }
+
+  private func sendCopy(_ upstream: UpstreamConnection) -> Bool {
+    guard let copy, copy.isComplete, copySent < copy.count else { return false }
+    var hasMoved = false
+    while copySent < copy.count, !isUploadStopped {
+      switch copy.withBytes(from: copySent, { upstream.wire.offer($0) }) {
+      case .accepted(0): return hasMoved
+      case .accepted(let count):
+        copySent += count
+        hasMoved = true
+      case .failed: stopUpload(upstream)
+      }
+    }
+    return hasMoved
+  }
+
+  private func takeContent(_ client: ClientConnection) -> Bool {
+    switch client.wire.nextContent() {
+    case .bytes(let content): return forward(content, from: client)
+    case .finished:
+      isRequestReceived = true
+      return true
+    case .failed:
+      handle(.clientBodyFailed(.badRequest))
+      return false
+    case .starved:
+      switch client.wire.fill() {
+      case .bytes: return true
+      case .blocked: return false
+      case .full:
+        // Framing that does not fit the buffer: the decoder's own limits come first.
+        handle(.clientBodyFailed(.badRequest))
+        return false
+      // A FIN inside a request is an abort (SPEC §7).
+      case .ended, .failed:
+        handle(.clientAborted)
+        return false
+      }
+    }
+  }
+
+  private func forward(_ content: UnsafeRawBufferPointer, from client: ClientConnection) -> Bool {
+    var count = content.count
+    if !isUploadStopped, let upstream {
+      switch upstream.wire.offer(content) {
+      case .accepted(let accepted): count = accepted
+      case .failed:
+        stopUpload(upstream)
+        return true
+      }
+    }
+    if count == 0 { return false }
+    copy?.tee(UnsafeRawBufferPointer(rebasing: content[..<count]))
+    client.wire.took(count)
+    contentTaken += UInt64(count)
+    copySent += isUploadStopped ? 0 : count
+    return true
+  }
+
+  /// A failed write: the answer may be there all the same, so it is read (SPEC §4).
+  private func stopUpload(_ upstream: UpstreamConnection) {
+    isUploadStopped = true
+    upstream.wire.channel.note(.readable)
+  }
+
+  private func flushUpstream() {
+    guard let upstream, upstream.wire.hasPendingOutput, !isUploadStopped || responsePhase == .head else { return }
+    if case .failed = upstream.wire.flush() { stopUpload(upstream) }
+  }
+
+  // MARK: response
+
+  private func pumpResponse(_ serial: UInt64) -> Bool {
+    guard let upstream else { return false }
+    switch responsePhase {
+    case .none: return false
+    case .head: return readResponseHead(upstream)
+    case .held: return readHeld(upstream)
+    case .body: return relayContent(upstream)
+    }
+  }
+
+  private func readResponseHead(_ upstream: UpstreamConnection) -> Bool {
+    guard let head = responseHead, let client else { return false }
+    if upstream.wire.input?.isEmpty ?? true || needsMoreHead {
+      switch upstream.wire.fill() {
+      case .bytes: break
+      case .blocked: return false
+      case .full:
+        if !upstream.wire.enlargeInput() {
+          upstreamFailed(.malformedResponse("the header section is too large"))
+          return false
+        }
+        return true
+      case .ended, .failed:
+        let isEmpty = upstream.wire.input?.isEmpty ?? true
+        upstreamFailed(
+          isEmpty
+            ? .closedBeforeResponse(reused: upstream.isReused)
+            : .malformedResponse("the connection ended inside the header section"))
+        return false
+      }
+    }
+    guard let input = upstream.wire.input else { return false }
+    switch input.withReadable({ head.parse($0, requestMethod: client.head?.method ?? .get) }) {
+    case .incomplete:
+      needsMoreHead = true
+      return true
+    case .failed(let error):
+      needsMoreHead = false
+      upstreamFailed(.malformedResponse("\(error.explanation)"))
+      return false
+    case .complete(let bytes):
+      needsMoreHead = false
+      responseHeadBytes = bytes
+      return head.isInterim ? relayInterim(head, upstream, client) : judgeHead(head, upstream)
+    }
+  }
+
+  private func judgeHead(_ head: ResponseHead, _ upstream: UpstreamConnection) -> Bool {
+    upstream.wire.beginReceiving(head.framing)
+    handle(.responseHead(status: head.status))
+    return true
+  }
+
+  /// Every unsolicited 1xx goes on, but none to HTTP/1.0 (RFC 9110 §15.2); 101 was not asked for.
+  private func relayInterim(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
+    if head.status == 101 {
+      upstreamFailed(.malformedResponse("it switched protocols without being asked to"))
+      return false
+    }
+    if client.head?.minorVersion != 0 {
+      let out = client.wire.stage(responseHeadBytes + 256)
+      upstream.wire.input?.withReadable {
+        ForwardedResponse.writeInterim(
+          head, $0.extracting(first: responseHeadBytes), pseudonym: worker.routes.pseudonym, into: out)
+      }
+      flushClient()
+    }
+    upstream.wire.consume(responseHeadBytes)
+    responseHeadBytes = 0
+    head.reset()
+    return true
+  }
+
+  /// While a 401 is decided its body is read as far as the buffer goes; beyond that reading pauses.
+  private func readHeld(_ upstream: UpstreamConnection) -> Bool {
+    switch upstream.wire.fill() {
+    case .bytes: return true
+    case .full: return upstream.wire.enlargeInput()
+    case .blocked, .ended, .failed: return false
+    }
+  }
+
+  private func relayContent(_ upstream: UpstreamConnection) -> Bool {
+    guard let client else { return false }
+    switch upstream.wire.nextContent() {
+    case .bytes(let content):
+      switch client.wire.offer(content) {
+      case .accepted(0): return false
+      case .accepted(let count):
+        upstream.wire.took(count)
+        return true
+      case .failed:
+        handle(.clientAborted)
+        return false
+      }
+    case .finished:
+      client.wire.endSending(trailers: wantsTrailers ? worker.forwardable(upstream.wire.trailers) : [])
+      handle(.responseEnded)
+      return false
+    case .failed:
+      handle(.responseBroke)
+      return false
+    case .starved: return fillResponse(upstream, client)
+    }
+  }
+
+  private var wantsTrailers: Bool { client?.head?.teTrailers ?? false }
+
+  private func fillResponse(_ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
+    switch upstream.wire.fill() {
+    case .bytes: return true
+    case .blocked: return false
+    case .full:
+      handle(.responseBroke)
+      return false
+    case .ended: return endResponse(upstream, client, inOrder: true)
+    case .failed: return endResponse(upstream, client, inOrder: false)
+    }
+  }
+
+  private func endResponse(_ upstream: UpstreamConnection, _ client: ClientConnection, inOrder: Bool) -> Bool {
+    if upstream.wire.endReceiving(inOrder: inOrder) {
+      client.wire.endSending()
+      handle(.responseEnded)
+    } else {
+      handle(.responseBroke)
+    }
+    return false
+  }
+
+  private func flushClient() {
+    guard let client, client.wire.hasPendingOutput else { return }
+    if case .failed = client.wire.flush() { handle(.clientAborted) }
+  }
+
+  // MARK: deadlines
+
+  private func armDeadlines() {
+    guard exchange != nil else { return }
+    let timeouts = worker.settings.timeouts
+    let now = worker.loop.now
+    if let client {
+      let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped
+      let deadline =
+        client.wire.hasPendingOutput
+        ? now + timeouts.writeStalled : isWaitingForContent && isCopySent ? now + timeouts.requestBodyIdle : .never
+      worker.loop.setDeadline(deadline, for: client.token)
+    }
+    guard let upstream else { return }
+    let isClientSlow = client?.wire.hasPendingOutput ?? false
+    let deadline: Instant
+    if upstream.wire.hasPendingOutput {
+      deadline = now + timeouts.writeStalled
+    } else {
+      switch responsePhase {
+      case .none, .held: deadline = .never
+      case .head: deadline = isRequestSent || isUploadStopped ? headDeadline : .never
+      case .body: deadline = isClientSlow ? .never : now + timeouts.responseBodyIdle
+      }
+    }
+    worker.loop.setDeadline(deadline, for: upstream.token)
+  }
+}

@@ -1,0 +1,419 @@
+import BearerPolicy
+import Chronology
+import Configuration
+import HTTPSyntax
+import ProxyCore
+import Transport
+
+/// Carries one exchange out: asks `Exchange` what to do and does it with real connections.
+///
+/// Loop-owned and used again for later requests; `serial` tells the uses apart, so that an answer that comes late
+/// for an earlier one is recognised.
+final class ExchangeRun {
+  let worker: Worker
+  private(set) var serial: UInt64 = 0
+  private(set) var client: ClientConnection?
+  private(set) var upstream: UpstreamConnection?
+  var exchange: Exchange?
+  private(set) var plan = RequestPlan()
+
+  // The request, in the present attempt.
+  var copy: ReplayBuffer?
+  /// Bytes of the copy that the present attempt has sent.
+  var copySent = 0
+  /// Content bytes taken from the client: no longer to be had from there.
+  var contentTaken: UInt64 = 0
+  var isRequestReceived = false
+  /// The end of the body has been staged for the present upstream.
+  var isRequestSent = false
+  /// The upstream takes no more: it answered early, or a write failed.
+  var isUploadStopped = false
+
+  // The response.
+  var responseHead: ResponseHead?
+  var responsePhase = ResponsePhase.none
+  var headDeadline = Instant.never
+  /// Bytes of the upstream's input that are the response's head, while it waits there.
+  var responseHeadBytes = 0
+  /// The head at hand is not whole yet.
+  var needsMoreHead = false
+  var closesClient = false
+  var clientFraming = MessageFraming.none
+
+  private var bearerLine: [UInt8] = []
+  private var generation: UInt64?
+  private var poolDeadline = Instant.never
+  private var hasFailedOnPooled = false
+
+  // For the log.
+  private(set) var startedAt = Instant(nanoseconds: 0)
+  private(set) var status = 0
+  private(set) var note: String?
+  private(set) var waitedForBearer = false
+
+  enum ResponsePhase {
+    /// No upstream, or nothing expected from it.
+    case none
+    case head
+    /// A 401 waits in the input for the decision.
+    case held
+    case body
+  }
+
+  init(worker: Worker) { self.worker = worker }
+
+  var wantsUpstream: Bool { exchange != nil && upstream == nil }
+
+  // MARK: beginning
+
+  func begin(client: ClientConnection) {
+    serial += 1
+    self.client = client
+    startedAt = worker.loop.now
+    worker.counters.requests += 1
+    guard let planned = client.withHead({ RequestPlanner.plan($0, $1, worker: worker, client: client) }) else {
+      return
+    }
+    switch planned {
+    case .refused(let problem):
+      isRequestReceived = client.head?.framing == MessageFraming.none
+      answer(problem)
+    case .planned(let plan):
+      self.plan = plan
+      isRequestReceived = !plan.hasBody
+      if plan.hasBody {
+        copy = ReplayBuffer(
+          expected: plan.contentLength, keepsCopy: plan.keepsCopy, bytesMax: worker.settings.replay.maxBodyBytes,
+          budget: worker.replayBudget)
+      }
+      exchange = Exchange(plan.facts)
+      handle(.began)
+    }
+  }
+
+  var bodyStanding: Exchange.BodyStanding {
+    Exchange.BodyStanding(isReplayable: copy?.isComplete ?? true, hasLeft: contentTaken > 0)
+  }
+
+  func handle(_ input: Exchange.Input) {
+    guard exchange != nil, let action = exchange?.handle(input, body: bodyStanding) else { return }
+    perform(action)
+  }
+
+  private func perform(_ action: Exchange.Action) {
+    switch action {
+    case .resolveBearer(let rejected): askForBearer(rejected: rejected)
+    case .openUpstream(let fresh): openUpstream(fresh: fresh)
+    case .sendRequest(let generation): sendRequest(carriesBearer: generation != nil)
+    case .holdResponse(let rejected): hold(rejected: rejected)
+    case .discardAndReopen: replay()
+    case .relayResponse(let note): relayHead(note: note)
+    case .answer(let refusal): answer(ProblemTexts.refusal(refusal, plan: plan))
+    case .answerUpstreamFailure(let failure): answer(ProblemTexts.upstream(failure, plan: plan))
+    case .answerClientFault(let code): answer(ProblemTexts.clientBody(code))
+    case .abortClient: abortClient()
+    case .abortUpstream: endAborted()
+    case .finish: finish()
+    case .nothing: break
+    }
+  }
+
+  // MARK: the token
+
+  private func askForBearer(rejected: UInt64?) {
+    guard let session = plan.session else {
+      return handle(.bearer(.unavailable(ProblemTexts.noSession)))
+    }
+    if rejected == nil, case .slot(let slot) = session, let bearer = worker.bearers.fresh(slot, now: worker.loop.now) {
+      worker.refreshAheadIfDue(slot)
+      return attach(bearer)
+    }
+    waitedForBearer = true
+    let serial = serial
+    let bound = LoopBound(self, on: worker.loop)
+    worker.keeper.ask(session, rejected: rejected, route: plan.upstreamIndex) { [worker] slot, update, answer in
+      worker.loop.post {
+        if let slot, let update { worker.bearers.update(slot, update, now: worker.loop.now) }
+        let run = bound.onLoop
+        guard run.serial == serial, run.exchange != nil else { return }
+        run.chose(slot)
+        run.bearerAnswered(answer, slot: slot)
+      }
+    }
+  }
+
+  private func chose(_ slot: Int?) {
+    guard let slot else { return }
+    if case .named(let name) = plan.session { worker.remember(name, slot: slot) }
+    plan.session = .slot(slot)
+  }
+
+  private func bearerAnswered(_ answer: BearerAnswer, slot: Int?) {
+    switch answer {
+    case .ready(let generation):
+      if let slot, let bearer = worker.bearers.entry(slot), bearer.generation >= generation { return attach(bearer) }
+      // Nothing newer (a cool-down): the 401 that is held passes. Without one the token is gone again already.
+      handle(.bearer(exchange?.isJudging == true ? answer : .unavailable(ProblemTexts.noSession)))
+    case .unavailable: handle(.bearer(answer))
+    }
+  }
+
+  private func attach(_ bearer: BearerCache.Entry) {
+    bearerLine = bearer.line
+    generation = bearer.generation
+    handle(.bearer(.ready(generation: bearer.generation)))
+  }
+
+  // MARK: the upstream
+
+  private func openUpstream(fresh: Bool) {
+    guard let pool = plan.pool else { return }
+    switch pool.request(for: self, fresh: fresh, isRetry: hasFailedOnPooled) {
+    case .connection(let connection): upstreamOpened(connection)
+    case .later: break
+    }
+  }
+
+  func waitForPool(until deadline: Instant) {
+    poolDeadline = deadline
+    if let client { worker.loop.setDeadline(deadline, for: client.token) }
+  }
+
+  func upstreamOpened(_ connection: UpstreamConnection) {
+    upstream = connection
+    poolDeadline = .never
+    handle(.upstreamOpened)
+  }
+
+  func upstreamFailed(_ failure: UpstreamFailure) {
+    if case .closedBeforeResponse(reused: true) = failure { hasFailedOnPooled = true }
+    if let upstream {
+      plan.pool?.discard(upstream)
+      self.upstream = nil
+    }
+    releaseResponseHead()
+    responsePhase = .none
+    handle(.upstreamFailed(failure))
+  }
+
+  private func sendRequest(carriesBearer: Bool) {
+    guard let client, let upstream else { return }
+    copySent = 0
+    isUploadStopped = false
+    let sendsExpect = (client.head?.expectsContinue ?? false) && !isRequestReceived && contentTaken == 0
+    let request = ForwardedRequest(
+      path: plan.path, hostLine: plan.hostLine, authorizationLine: carriesBearer ? bearerLine : [],
+      keepsClientAuthorization: plan.keepsClientAuthorization, pseudonym: worker.routes.pseudonym,
+      framing: plan.framing, sendsExpect: sendsExpect, idempotencyLine: plan.idempotencyLine)
+    let out = upstream.wire.stage(request.bytesMax(headBytes: client.headBytes))
+    _ = client.withHead { head, bytes in request.write(head, bytes, into: out) }
+    upstream.wire.beginSending(plan.framing)
+    isRequestSent = !plan.hasBody
+    responsePhase = .head
+    needsMoreHead = false
+    responseHead = worker.borrowResponseHead()
+    headDeadline = worker.loop.now + worker.settings.timeouts.responseHeader
+    if carriesBearer { worker.counters.requestsWithBearer += 1 }
+    advance()
+  }
+
+  // MARK: a 401
+
+  private func hold(rejected: UInt64) {
+    responsePhase = .held
+    // Whatever of the body is still to come may be wanted for a replay, but not by this upstream any more.
+    if !isRequestSent { isUploadStopped = true }
+    worker.counters.held401 += 1
+    askForBearer(rejected: rejected)
+  }
+
+  private func replay() {
+    worker.counters.replays += 1
+    releaseHeldUpstream()
+    openUpstream(fresh: plan.hasBody || !plan.facts.isSafe)
+  }
+
+  /// The connection of a 401 that is not passed on goes back to the pool if all of the 401 is here.
+  private func releaseHeldUpstream() {
+    guard let upstream, let responseHead else { return }
+    upstream.wire.consume(responseHeadBytes)
+    var isWhole = false
+    drain: while true {
+      switch upstream.wire.nextContent() {
+      case .bytes(let content): upstream.wire.took(content.count)
+      case .finished:
+        isWhole = true
+        break drain
+      case .starved, .failed: break drain
+      }
+    }
+    let isReusable = isWhole && responseHead.isPersistent && isRequestSent && upstream.wire.input?.isEmpty ?? true
+    releaseUpstream(isReusable: isReusable)
+  }
+
+  // MARK: the response
+
+  private func relayHead(note: String?) {
+    guard let client, let upstream, let head = responseHead, let request = client.head else { return }
+    self.note = note
+    status = head.status
+    if generation != nil, status != 401, case .slot(let slot) = plan.session { worker.bearerAccepted(slot, generation) }
+    noteRejection()
+    // RFC 9110 §7.5 lets an early answer end the upload; a success may still read on (an echo), so only it goes on.
+    if !isRequestSent && status >= 300 { isUploadStopped = true }
+    clientFraming = Self.clientFraming(head.framing, request: request)
+    let isHTTP10 = request.minorVersion == 0
+    closesClient = closesClient || !request.isPersistent || !isRequestReceived || clientFraming == .untilClose
+      || (isHTTP10 && !plan.isGateway) || worker.isDraining
+    let response = ForwardedResponse(
+      framing: clientFraming, closes: closesClient, keepsHTTP10Alive: isHTTP10 && !closesClient,
+      pseudonym: worker.routes.pseudonym, note: note, rewrite: plan.rewrite(for: head))
+    let out = client.wire.stage(response.bytesMax(headBytes: responseHeadBytes))
+    upstream.wire.input?.withReadable { response.write(head, $0.extracting(first: responseHeadBytes), into: out) }
+    upstream.wire.consume(responseHeadBytes)
+    responseHeadBytes = 0
+    client.wire.beginSending(clientFraming)
+    responsePhase = .body
+    worker.counters.count(status: status)
+    advance()
+  }
+
+  /// The replay was refused too, with a token nobody has accepted yet: no refresh will help soon (SPEC §3, cool-down).
+  private func noteRejection() {
+    guard status == 401, exchange?.isReplay == true, let generation, case .slot(let slot) = plan.session else { return }
+    worker.keeper.rejectedAfterReplay(slot, generation: generation, route: plan.upstreamIndex)
+  }
+
+  private static func clientFraming(_ framing: MessageFraming, request: RequestHead) -> MessageFraming {
+    switch framing {
+    case .none, .contentLength: framing
+    case .chunked, .untilClose: request.minorVersion == 0 ? .untilClose : .chunked
+    }
+  }
+
+  // MARK: ending
+
+  private func answer(_ problem: Problem) {
+    guard let client else { return }
+    status = problem.status
+    note = problem.code.rawValue
+    worker.counters.problems += 1
+    worker.counters.count(status: status)
+    releaseUpstream(isReusable: false)
+    let request = client.head
+    let closes = !(request?.isPersistent ?? false) || !isRequestReceived
+      || (request?.minorVersion == 0 && !plan.isGateway) || worker.isDraining
+    ProblemWriter.write(
+      problem, to: client.wire, isHead: request?.method == .head, closes: closes,
+      keepsHTTP10Alive: request?.minorVersion == 0 && !closes, now: WallClock.now)
+    closesClient = closes
+    end()
+  }
+
+  private func abortClient() {
+    worker.counters.abortedResponses += 1
+    note = "response cut"
+    let byReset = clientFraming == .untilClose
+    let client = client
+    releaseUpstream(isReusable: false)
+    finishRun()
+    client?.abort(byReset: byReset)
+  }
+
+  private func endAborted() {
+    worker.counters.abortedByClient += 1
+    note = "client gone"
+    let client = client
+    releaseUpstream(isReusable: false)
+    finishRun()
+    client?.abort(byReset: false)
+  }
+
+  private func finish() {
+    let isReusable = (responseHead?.isPersistent ?? false) && isRequestSent && !isUploadStopped
+      && upstream?.wire.input?.isEmpty ?? true
+    if !isRequestReceived { closesClient = true }
+    releaseUpstream(isReusable: isReusable)
+    end()
+  }
+
+  private func end() {
+    guard let client else { return }
+    if case .failed = client.wire.flush() {
+      finishRun()
+      client.abort(byReset: false)
+      return
+    }
+    let closes = closesClient
+    finishRun()
+    client.exchangeEnded(closes: closes)
+  }
+
+  func releaseUpstream(isReusable: Bool) {
+    plan.pool?.cancel(self)
+    releaseResponseHead()
+    responsePhase = .none
+    guard let upstream else { return }
+    self.upstream = nil
+    if isReusable && !worker.isDraining { plan.pool?.giveBack(upstream) } else { plan.pool?.discard(upstream) }
+  }
+
+  private func releaseResponseHead() {
+    if let responseHead { worker.giveBack(responseHead) }
+    responseHead = nil
+    responseHeadBytes = 0
+  }
+
+  /// Writes the log's line and makes the run ready for another request.
+  private func finishRun() {
+    worker.logAccess(of: self)
+    exchange = nil
+    client = nil
+    plan = RequestPlan()
+    copy = nil
+    copySent = 0
+    contentTaken = 0
+    isRequestReceived = false
+    isRequestSent = false
+    isUploadStopped = false
+    needsMoreHead = false
+    closesClient = false
+    clientFraming = .none
+    headDeadline = .never
+    poolDeadline = .never
+    bearerLine = []
+    generation = nil
+    hasFailedOnPooled = false
+    status = 0
+    note = nil
+    waitedForBearer = false
+    serial += 1
+    worker.giveBack(self)
+  }
+
+  var attachedGeneration: UInt64? { generation }
+
+  // MARK: events
+
+  func clientReady() { advance() }
+  func upstreamReady() { advance() }
+  func clientAborted() { handle(.clientAborted) }
+
+  func clientDeadlinePassed() {
+    if worker.loop.now >= poolDeadline {
+      poolDeadline = .never
+      plan.pool?.cancel(self)
+      return handle(.upstreamFailed(.poolExhausted))
+    }
+    if client?.wire.hasPendingOutput ?? false { return handle(.clientAborted) }
+    handle(.clientBodyFailed(.requestTimeout))
+  }
+
+  func upstreamDeadlinePassed() {
+    switch responsePhase {
+    case .none: break
+    case .head: upstreamFailed(.responseTimedOut)
+    case .held, .body: handle(.responseBroke)
+    }
+  }
+}

@@ -1,0 +1,139 @@
+import BearerPolicy
+import Chronology
+import Dispatch
+import SessionStore
+
+/// Carries one refresh flight out: its files off the loops, its presentation on one.
+///
+/// Each step starts after the one before has ended, so nothing here is touched by two threads at once.
+final class FlightRunner: @unchecked Sendable {
+  private let name: String
+  private let store: FileSessionStore
+  private let queue: DispatchQueue
+  private let present: @Sendable (TokenRequest, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void
+  private let ended: @Sendable (FlightResult) -> Void
+  private var flight: RefreshFlight
+  private var lock: SessionLock?
+  private var reserved: ReservedResult?
+  private var lockDeadline: WallTime
+
+  /// SPEC §5: who waits for a lock also tries every 100 ms.
+  private static let lockRetry = DispatchTimeInterval.milliseconds(100)
+  /// The holder's own deadline and time for its disk.
+  private static let lockPatience = Interval.seconds(20)
+
+  /// - Parameters:
+  ///   - queue: concurrent; files are read and written there.
+  ///   - present: sends the request once and answers on any queue.
+  ///   - ended: called once, with what everybody who waits is told.
+  init(
+    name: String, flight: RefreshFlight, store: FileSessionStore, queue: DispatchQueue,
+    present: @escaping @Sendable (TokenRequest, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void,
+    ended: @escaping @Sendable (FlightResult) -> Void
+  ) {
+    self.name = name
+    self.flight = flight
+    self.store = store
+    self.queue = queue
+    self.present = present
+    self.ended = ended
+    lockDeadline = WallClock.now + Self.lockPatience
+  }
+
+  func start() {
+    queue.async { [self] in perform(flight.start()) }
+  }
+
+  private func input(_ input: RefreshFlight.Input) {
+    perform(flight.handle(input, now: WallClock.now, jitter: .random(in: 0..<1)))
+  }
+
+  private func perform(_ action: RefreshFlight.Action) {
+    switch action {
+    case .acquireLock: acquireLock()
+    case .load: load()
+    case .writeIntent(let record): writeIntent(record)
+    case .send(let request): send(request)
+    case .writeResult(let record): writeResult(record)
+    case .releaseLock: releaseLock()
+    case .finish(let result): ended(result)
+    case .finishKeepingLock(let result, let record, let after):
+      ended(result)
+      retry(record, after)
+    case .retryWriteResult(let record, let after): retry(record, after)
+    case .end, .ignore: break
+    }
+  }
+
+  private func acquireLock() {
+    do throws(StoreFault) {
+      if let lock = try store.tryLock(name) {
+        self.lock = lock
+        return input(.lockAcquired)
+      }
+    } catch {
+      return input(.lockUnavailable(error.trouble))
+    }
+    if WallClock.now >= lockDeadline {
+      let detail = "another process holds the lock of session “\(name)”: wait for it to finish, then try again"
+      return input(.lockUnavailable(StoreTrouble(kind: .lockTimeout, detail: detail)))
+    }
+    queue.asyncAfter(deadline: .now() + Self.lockRetry) { [self] in acquireLock() }
+  }
+
+  private func load() {
+    do throws(StoreFault) {
+      let record = try store.load(name)
+      input(.loaded(record, record.refreshToken.map { FileSessionStore.fingerprint(of: $0) }))
+    } catch {
+      input(.loadFailed(error.trouble))
+    }
+  }
+
+  private func writeIntent(_ record: SessionRecord) {
+    guard let lock else { return }
+    do throws(StoreFault) {
+      reserved = try store.writeIntent(record, lock: lock)
+      FaultPoint.reached("after-intent")
+      input(.intentDurable)
+    } catch {
+      input(.intentFailed(error.trouble))
+    }
+  }
+
+  private func send(_ request: TokenRequest) {
+    present(request) { [self] reply in
+      queue.async { [self] in
+        FaultPoint.reached("after-answer")
+        input(.replied(reply, at: WallClock.now))
+      }
+    }
+  }
+
+  private func writeResult(_ record: SessionRecord) {
+    guard let lock else { return }
+    do throws(StoreFault) {
+      if let reserved {
+        self.reserved = nil
+        try store.writeResult(record, into: reserved, lock: lock)
+      } else {
+        try store.replace(record, lock: lock)
+      }
+      input(.resultDurable)
+    } catch {
+      input(.resultFailed(error.trouble))
+    }
+  }
+
+  private func retry(_ record: SessionRecord, _ after: Interval) {
+    queue.asyncAfter(deadline: .now() + .milliseconds(Int(after.milliseconds))) { [self] in writeResult(record) }
+  }
+
+  private func releaseLock() {
+    reserved?.discard()
+    reserved = nil
+    lock?.release()
+    lock = nil
+    input(.lockReleased)
+  }
+}

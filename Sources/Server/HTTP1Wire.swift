@@ -1,0 +1,338 @@
+import HTTPSyntax
+import Transport
+
+/// The bytes of one HTTP/1.1 connection, on either side: what came and is not yet used, what is to go and has not
+/// left. Buffers are borrowed while there is something in them; an idle connection holds none.
+///
+/// Loop-owned.
+final class HTTP1Wire {
+  let channel: Channel
+  private let buffers: BufferPool
+  private(set) var input: ByteBuffer?
+  private(set) var output: ByteBuffer?
+
+  /// Over the body that is being received.
+  private var decoder = BodyDecoder(.none)
+  /// Field lines of the received body's trailer section.
+  private(set) var trailers: [UInt8] = []
+  /// How the body that is being sent is framed.
+  private var sending = MessageFraming.none
+  /// Content bytes left of the chunk whose header has been staged.
+  private var announced = 0
+  /// The last read filled its buffer: the next one may take a large one.
+  private var isBulk = false
+
+  /// The peer has ended its side: by FIN, over TLS by close_notify.
+  private(set) var endedInOrder = false
+
+  private(set) var bytesReceived: UInt64 = 0
+  private(set) var bytesSent: UInt64 = 0
+
+  /// Content up to this joins what is staged, so that a head and a small body leave in one write.
+  private static let joinedMax = 4096
+  /// Room kept in the output for framing around content: two chunk headers, ends, last chunk.
+  private static let framingRoom = 64
+
+  init(_ channel: Channel, buffers: BufferPool) {
+    self.channel = channel
+    self.buffers = buffers
+  }
+
+  /// Gives the buffers back. The channel closes with the wire.
+  func release() {
+    giveBackInput()
+    giveBackOutput()
+  }
+
+  // MARK: receiving
+
+  enum Fill: Equatable {
+    case bytes
+    case blocked
+    /// Nothing can be read until something is used.
+    case full
+    case ended
+    case failed(IOFault)
+  }
+
+  /// Reads once.
+  func fill() -> Fill {
+    guard channel.mayRead else { return .blocked }
+    let buffer = inputForReading()
+    if buffer.room == 0 { buffer.compact() }
+    let room = buffer.room
+    if room == 0 { return .full }
+    switch channel.read(into: buffer.writable) {
+    case .bytes(let count):
+      buffer.produced(count)
+      bytesReceived += UInt64(count)
+      isBulk = count == room
+      return .bytes
+    case .wouldBlock:
+      releaseEmptyInput()
+      return .blocked
+    case .endOfStream:
+      endedInOrder = true
+      releaseEmptyInput()
+      return .ended
+    case .failed(let fault):
+      releaseEmptyInput()
+      return .failed(fault)
+    }
+  }
+
+  private func inputForReading() -> ByteBuffer {
+    if let input {
+      if isBulk && input.isEmpty && input.capacity < BufferPool.largeBytes {
+        giveBackInput()
+      } else {
+        return input
+      }
+    }
+    let buffer = isBulk ? buffers.borrowLarge() : buffers.borrowOrdinary()
+    input = buffer
+    return buffer
+  }
+
+  /// Moves what came into a larger buffer, for a head that does not fit; false where it is the largest already.
+  func enlargeInput() -> Bool {
+    guard let small = input, small.capacity < BufferPool.largeBytes else { return false }
+    let large = buffers.borrowLarge()
+    large.append(small.readable)
+    buffers.giveBack(small)
+    input = large
+    return true
+  }
+
+  /// Takes the buffer whose front `headBytes` are a head, so that it stays in place; what follows moves to a new one.
+  func detachHead(bytes headBytes: Int) -> ByteBuffer? {
+    guard let buffer = input else { return nil }
+    input = nil
+    let rest = UnsafeRawBufferPointer(rebasing: buffer.readable[headBytes...])
+    if !rest.isEmpty {
+      let next = rest.count > BufferPool.ordinaryBytes ? buffers.borrowLarge() : buffers.borrowOrdinary()
+      next.append(rest)
+      input = next
+    }
+    return buffer
+  }
+
+  func giveBack(_ buffer: ByteBuffer) { buffers.giveBack(buffer) }
+
+  /// Drops bytes from the front of what came.
+  func consume(_ count: Int) {
+    guard let input, count > 0 else { return }
+    input.consume(count)
+    releaseEmptyInput()
+  }
+
+  func releaseEmptyInput() {
+    if let input, input.isEmpty { giveBackInput() }
+  }
+
+  private func giveBackInput() {
+    if let input { buffers.giveBack(input) }
+    input = nil
+  }
+
+  func beginReceiving(_ framing: MessageFraming) {
+    decoder = BodyDecoder(framing)
+    if !trailers.isEmpty { trailers = [] }
+  }
+
+  enum Content {
+    /// At least one byte; valid until the next call.
+    case bytes(UnsafeRawBufferPointer)
+    case starved
+    case finished
+    case failed(BodyError)
+  }
+
+  /// The next content of the body that is at hand.
+  func nextContent() -> Content {
+    if decoder.isFinished { return .finished }
+    guard let input, !input.isEmpty else { return .starved }
+    let step = input.withReadable { decoder.next(in: $0) }
+    switch step {
+    case .content(let skip, let count):
+      input.consume(skip)
+      return .bytes(UnsafeRawBufferPointer(rebasing: input.readable[..<count]))
+    case .needsMore(let skip):
+      consume(skip)
+      return .starved
+    case .finished(let skip, let trailerBytes, let tail):
+      input.consume(skip)
+      if trailerBytes > 0 { trailers = Array(input.readable[..<trailerBytes]) }
+      consume(trailerBytes + tail)
+      return .finished
+    case .failed(let error): return .failed(error)
+    }
+  }
+
+  /// Reports that `count` bytes of the content have been used.
+  func took(_ count: Int) {
+    decoder.took(count)
+    guard let input else { return }
+    input.consume(count)
+  }
+
+  var hasReceivedBody: Bool { decoder.isFinished }
+
+  /// The peer has ended: is the body whole, or was it cut (RFC 9112 §8)?
+  func endReceiving(inOrder: Bool) -> Bool {
+    guard inOrder else { return decoder.isFinished }
+    switch decoder.endOfInput() {
+    case .complete: return true
+    case .truncated: return false
+    }
+  }
+
+  // MARK: sending
+
+  /// A buffer to append `count` bytes to, behind what is staged.
+  func stage(_ count: Int) -> ByteBuffer {
+    let needed = count + Self.framingRoom
+    if let output {
+      if output.ensureRoom(needed) { return output }
+      // Rare: a head behind unsent bytes, or a very long one.
+      let larger = ByteBuffer(capacity: output.count + needed)
+      larger.append(output.readable)
+      buffers.giveBack(output)
+      self.output = larger
+      return larger
+    }
+    let fresh =
+      needed <= BufferPool.ordinaryBytes
+      ? buffers.borrowOrdinary() : needed <= BufferPool.largeBytes ? buffers.borrowLarge() : ByteBuffer(capacity: needed)
+    output = fresh
+    return fresh
+  }
+
+  var hasPendingOutput: Bool { output != nil }
+
+  func beginSending(_ framing: MessageFraming) {
+    sending = framing
+    announced = 0
+  }
+
+  enum Offer {
+    case accepted(Int)
+    case failed(IOFault)
+  }
+
+  /// Sends or stages content (not empty), framed; 0 accepted means: wait until the channel can be written.
+  func offer(_ content: UnsafeRawBufferPointer) -> Offer {
+    if sending == .chunked && announced == 0 {
+      guard openChunk(content.count) else { return .accepted(0) }
+    }
+    let part =
+      sending == .chunked && announced < content.count
+      ? UnsafeRawBufferPointer(rebasing: content[..<announced]) : content
+    let result = channel.isTLS ? offerByCopy(part) : part.count <= Self.joinedMax ? join(part) : offerDirectly(part)
+    if case .accepted(let count) = result, sending == .chunked, count > 0 {
+      announced -= count
+      if announced == 0 { stage(2).appendChunkEnd() }
+    }
+    return result
+  }
+
+  private func openChunk(_ count: Int) -> Bool {
+    if let output, !output.ensureRoom(Self.framingRoom) { return false }
+    stage(0).appendChunkHeader(size: count)
+    announced = count
+    return true
+  }
+
+  private func join(_ part: UnsafeRawBufferPointer) -> Offer {
+    if let output, !output.ensureRoom(part.count + Self.framingRoom) {
+      switch flush() {
+      case .failed(let fault): return .failed(fault)
+      case .blocked: return .accepted(0)
+      case .done: break
+      }
+    }
+    stage(part.count).append(part)
+    return .accepted(part.count)
+  }
+
+  private func offerDirectly(_ part: UnsafeRawBufferPointer) -> Offer {
+    guard channel.mayWrite else { return .accepted(0) }
+    let staged = output?.count ?? 0
+    let result =
+      output.map { channel.write($0.readable, part) } ?? channel.write(part)
+    switch result {
+    case .bytes(let count):
+      bytesSent += UInt64(count)
+      consumeOutput(min(count, staged))
+      return .accepted(max(0, count - staged))
+    case .wouldBlock: return .accepted(0)
+    case .endOfStream: return .failed(.truncated)
+    case .failed(let fault): return .failed(fault)
+    }
+  }
+
+  /// Over TLS a record is made of a copy anyway; a full buffer makes a full record (RFC 8446 §5.1: 2^14 bytes).
+  private func offerByCopy(_ part: UnsafeRawBufferPointer) -> Offer {
+    if output == nil && part.count >= BufferPool.ordinaryBytes { return offerDirectly(part) }
+    let buffer = stage(0)
+    let room = max(0, buffer.room - Self.framingRoom)
+    if room == 0 {
+      switch flush() {
+      case .failed(let fault): return .failed(fault)
+      case .blocked: return .accepted(0)
+      case .done: return offerByCopy(part)
+      }
+    }
+    let count = min(room, part.count)
+    buffer.append(UnsafeRawBufferPointer(rebasing: part[..<count]))
+    return .accepted(count)
+  }
+
+  /// Stages the end of the body.
+  func endSending(trailers: [UInt8] = []) {
+    guard sending == .chunked else { return }
+    let buffer = stage(trailers.count + 8)
+    if trailers.isEmpty {
+      buffer.appendLastChunk()
+    } else {
+      buffer.append(ChunkedEncoding.lastChunkBeforeTrailers)
+      trailers.withUnsafeBytes { buffer.append($0) }
+      buffer.append("\r\n")
+    }
+    sending = .none
+  }
+
+  enum Flush: Equatable {
+    case done
+    case blocked
+    case failed(IOFault)
+  }
+
+  /// Writes what is staged.
+  func flush() -> Flush {
+    while let output, !output.isEmpty {
+      guard channel.mayWrite else { return .blocked }
+      switch channel.write(output.readable) {
+      case .bytes(let count):
+        bytesSent += UInt64(count)
+        consumeOutput(count)
+      case .wouldBlock: return .blocked
+      case .endOfStream: return .failed(.truncated)
+      case .failed(let fault): return .failed(fault)
+      }
+    }
+    giveBackOutput()
+    return .done
+  }
+
+  private func consumeOutput(_ count: Int) {
+    guard let output else { return }
+    output.consume(count)
+    if output.isEmpty { giveBackOutput() }
+  }
+
+  private func giveBackOutput() {
+    if let output { buffers.giveBack(output) }
+    output = nil
+  }
+}

@@ -1,0 +1,240 @@
+import BearerPolicy
+import Configuration
+import HTTPSyntax
+import ProxyCore
+import Transport
+
+/// What was decided about a request from its head: where it goes, as whom, and in which form.
+struct RequestPlan {
+  var upstreamIndex = -1
+  var pool: UpstreamPool?
+  var path = ByteRange.empty
+  var isGateway = false
+  var hostLine: [UInt8] = []
+  var keepsClientAuthorization = false
+  var framing = MessageFraming.none
+  var idempotencyLine: [UInt8] = []
+  var session: SessionReference?
+  var facts = ExchangeFacts(
+    auth: .none, method: .other, hasIdempotencyKey: false, clientRetry: nil, pathRetry: .default,
+    writes: .idempotencyKey, hasBody: false, isSafe: false)
+  /// False for a body that must not be kept (`Bearerd-Replayable: false`, or no token that could be refused).
+  var keepsCopy = false
+  var expiredStatus = 401
+  var loginURL: String?
+  /// Gateway mode: how responses name the origin, and how the client must see it.
+  var originText: [UInt8] = []
+  var gatewayText: [UInt8] = []
+
+  var hasBody: Bool { framing != .none && framing != .contentLength(0) }
+
+  var contentLength: UInt64? {
+    if case .contentLength(let length) = framing { return length }
+    return nil
+  }
+
+  /// nil where the response names no location.
+  func rewrite(for head: ResponseHead) -> (from: [UInt8], to: [UInt8])? {
+    guard isGateway, !gatewayText.isEmpty,
+      head.firstIndex(of: .location) != nil || head.firstIndex(of: .contentLocation) != nil
+    else { return nil }
+    return (originText, gatewayText)
+  }
+}
+
+enum PlannedRequest {
+  case planned(RequestPlan)
+  case refused(Problem)
+}
+
+/// From a head to a plan; allocates nothing for a request that carries no control fields.
+enum RequestPlanner {
+  static func plan(_ head: RequestHead, _ bytes: RawSpan, worker: Worker, client: ClientConnection) -> PlannedRequest {
+    if head.hasUnknownExpectation { return .refused(ProblemTexts.unknownExpectation) }
+    switch Router.route(head, bytes, table: worker.routes, isTCP: client.isTCP) {
+    case .denied(let denial): return .refused(ProblemTexts.denied(denial))
+    case .passThrough(let scheme, let authority, let path):
+      return passThrough(scheme, authority, path, head, bytes, worker)
+    case .upstream(let index, let path, let isGateway):
+      return toUpstream(index, path, isGateway, head, bytes, worker, client)
+    }
+  }
+
+  private static func toUpstream(
+    _ index: Int, _ path: ByteRange, _ isGateway: Bool, _ head: RequestHead, _ bytes: RawSpan, _ worker: Worker,
+    _ client: ClientConnection
+  ) -> PlannedRequest {
+    let upstream = worker.plan.upstreams[index]
+    let rule = worker.routes.upstreams[index].rule(for: bytes.extracting(path.offsets))
+    var plan = RequestPlan()
+    plan.upstreamIndex = index
+    plan.pool = worker.pools[index]
+    plan.path = path
+    plan.isGateway = isGateway
+    plan.hostLine = upstream.hostLine
+    plan.framing = head.framing
+    plan.expiredStatus = upstream.settings.expiredStatus
+    plan.loginURL = upstream.settings.loginURL
+    let controls: ControlFields
+    switch ControlFields.read(head, bytes) {
+    case .failure(let problem): return .refused(problem)
+    case .success(let read): controls = read
+    }
+    var auth = controls.auth ?? rule.auth
+    if isPreflight(head) { auth = .none }
+    if auth != .none, upstream.settings.authorization == .keep, head.firstIndex(of: .authorization) != nil {
+      auth = .none
+    }
+    plan.keepsClientAuthorization = auth == .none
+    if auth != .none {
+      switch session(controls, rule.ruleIndex, upstream, client, index, worker) {
+      case .failure(let problem): return .refused(problem)
+      case .success(let session): plan.session = session
+      }
+    }
+    plan.keepsCopy = auth != .none && controls.isReplayable != false && controls.retry != .deny
+      && rule.retry != .never
+    plan.facts = facts(head, auth, controls, rule, worker.routes.upstreams[index].writes, hasBody: plan.hasBody)
+    if upstream.settings.idempotencyInject, !head.method.isSafe, !plan.facts.hasIdempotencyKey {
+      plan.idempotencyLine = Array("Idempotency-Key: \(UUIDText.random())\r\n".utf8)
+      plan.facts.hasIdempotencyKey = true
+    }
+    if isGateway { plan.setGatewayText(head, bytes, upstream) }
+    return .planned(plan)
+  }
+
+  /// A CORS preflight carries no credentials, and must not fail for lack of a session (Fetch §3.2.2).
+  private static func isPreflight(_ head: RequestHead) -> Bool {
+    head.method == .options && head.firstIndex(of: .origin) != nil
+      && head.firstIndex(of: .accessControlRequestMethod) != nil
+  }
+
+  private static func facts(
+    _ head: RequestHead, _ auth: AuthMode, _ controls: ControlFields, _ rule: RouteTable.Upstream.Applied,
+    _ writes: ReplayFacts.Writes, hasBody: Bool
+  ) -> ExchangeFacts {
+    let isRead = head.method == .get || head.method == .head || head.method == .options
+    return ExchangeFacts(
+      auth: auth, method: isRead ? .getHeadOptions : .other,
+      hasIdempotencyKey: head.firstIndex(of: .idempotencyKey) != nil, clientRetry: controls.retry,
+      pathRetry: rule.retry, writes: writes, hasBody: hasBody, isSafe: head.method.isSafe)
+  }
+
+  /// SPEC §2, first that applies: the client's field, the path rule, the upstream's own, a pool.
+  private static func session(
+    _ controls: ControlFields, _ ruleIndex: Int?, _ upstream: ServerPlan.UpstreamPlan, _ client: ClientConnection,
+    _ index: Int, _ worker: Worker
+  ) -> Result<SessionReference?, Problem> {
+    if let name = controls.session {
+      guard upstream.settings.accepts(session: name) else {
+        return .failure(ProblemTexts.sessionNotAccepted(name, upstream.settings.name))
+      }
+      return .success(worker.slots[name].map { .slot($0) } ?? .named(name))
+    }
+    if let ruleIndex, let slot = upstream.ruleSlots[ruleIndex] { return .success(.slot(slot)) }
+    if let slot = upstream.sessionSlot { return .success(.slot(slot)) }
+    guard !upstream.poolSlots.isEmpty else { return .success(nil) }
+    if upstream.settings.poolPick == .connection, let picked = client.pooledSlot, picked.upstream == index {
+      return .success(.slot(picked.slot))
+    }
+    let slot = upstream.poolSlots[worker.nextPoolPick % upstream.poolSlots.count]
+    worker.nextPoolPick &+= 1
+    client.pooledSlot = (index, slot)
+    return .success(.slot(slot))
+  }
+
+  // MARK: unmatched hosts
+
+  private static func passThrough(
+    _ scheme: Scheme, _ authority: Authority, _ path: ByteRange, _ head: RequestHead, _ bytes: RawSpan,
+    _ worker: Worker
+  ) -> PlannedRequest {
+    let origin = Origin(
+      scheme: scheme, host: bytes.extracting(authority.host.offsets).string,
+      port: authority.port ?? scheme.defaultPort)
+    var plan = RequestPlan()
+    switch worker.passPool(for: origin) {
+    case .failure(let problem): return .refused(problem)
+    case .success(let pool): plan.pool = pool
+    }
+    plan.path = path
+    plan.hostLine = Array("Host: \(origin.hostFieldValue)\r\n".utf8)
+    plan.framing = head.framing
+    plan.keepsClientAuthorization = true
+    plan.facts.hasBody = plan.hasBody
+    plan.facts.isSafe = head.method.isSafe
+    return .planned(plan)
+  }
+}
+
+extension RequestPlan {
+  fileprivate mutating func setGatewayText(
+    _ head: RequestHead, _ bytes: RawSpan, _ upstream: ServerPlan.UpstreamPlan
+  ) {
+    guard let index = head.firstIndex(of: .host) else { return }
+    originText = upstream.originText
+    gatewayText = Array("http://".utf8)
+    head.withValue(of: head.lines[index], in: bytes) { value in
+      value.withUnsafeBytes { gatewayText.append(contentsOf: $0) }
+    }
+    if upstream.settings.stripPrefix, let prefix = upstream.settings.pathPrefix {
+      gatewayText.append(contentsOf: prefix.hasSuffix("/") ? prefix.dropLast().utf8 : prefix.utf8[...])
+    }
+  }
+}
+
+/// The client's control fields (SPEC §2), which are never forwarded. Each may come once.
+struct ControlFields {
+  var session: String?
+  var auth: AuthMode?
+  var retry: ReplayFacts.ClientRetry?
+  var isReplayable: Bool?
+
+  static func read(_ head: RequestHead, _ bytes: RawSpan) -> Result<ControlFields, Problem> {
+    var controls = ControlFields()
+    for field in [KnownField.bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable] {
+      guard let index = head.firstIndex(of: field) else { continue }
+      if head.count(of: field) > 1 { return .failure(ProblemTexts.controlField(field)) }
+      let text = head.lines[index].value.string(in: bytes)
+      if !controls.set(field, text) { return .failure(ProblemTexts.controlField(field)) }
+    }
+    return .success(controls)
+  }
+
+  private mutating func set(_ field: KnownField, _ text: String) -> Bool {
+    if field == .bearerdSession {
+      session = text
+      return !text.isEmpty && text.utf8.count <= 200
+    }
+    let value = text.lowercased()
+    if field == .bearerdAuth {
+      auth = AuthMode(rawValue: value)
+      return auth != nil
+    }
+    if field == .bearerdRetry {
+      retry = ReplayFacts.ClientRetry(rawValue: value)
+      return retry != nil
+    }
+    isReplayable = value == "true" ? true : value == "false" ? false : nil
+    return isReplayable != nil
+  }
+}
+
+extension Problem: Error {}
+
+enum UUIDText {
+  /// RFC 9562 version 4.
+  static func random() -> String {
+    var bytes = (0..<16).map { _ in UInt8.random(in: 0...255) }
+    bytes[6] = bytes[6] & 0x0f | 0x40
+    bytes[8] = bytes[8] & 0x3f | 0x80
+    let digits = Array("0123456789abcdef")
+    var text = ""
+    for (index, byte) in bytes.enumerated() {
+      if [4, 6, 8, 10].contains(index) { text += "-" }
+      text.append(digits[Int(byte >> 4)])
+      text.append(digits[Int(byte & 15)])
+    }
+    return text
+  }
+}

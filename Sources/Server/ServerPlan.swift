@@ -1,0 +1,122 @@
+import BearerPolicy
+public import Configuration
+import HTTPSyntax
+import ProxyCore
+public import Transport
+
+/// The configuration made ready for serving: bytes to compare and to send, TLS contexts, session slots. Immutable;
+/// a reload makes a new one.
+public struct ServerPlan: Sendable {
+  public let configuration: Configuration
+  let routes: RouteTable
+  let upstreams: [UpstreamPlan]
+
+  struct UpstreamPlan: Sendable {
+    let settings: Configuration.Upstream
+    /// `Host: api.example.com\r\n`.
+    let hostLine: [UInt8]
+    let tls: TLSClientContext?
+    let sessionSlot: Int?
+    /// One for each path rule, in the same order.
+    let ruleSlots: [Int?]
+    let poolSlots: [Int]
+    /// How responses name the origin, lower case.
+    let originText: [UInt8]
+
+    var dialTarget: (host: String, port: UInt16) {
+      settings.dial.map { ($0.host, $0.port) } ?? (settings.origin.host, settings.origin.port)
+    }
+  }
+
+  /// Throws where a certificate or key file cannot be used; says which.
+  ///
+  /// - Parameters:
+  ///   - pseudonym: our name in `Via`, different for each process unless the configuration names one.
+  ///   - slot: gives a session's slot by name.
+  ///   - names: all stored sessions that match a pattern.
+  public init(
+    _ configuration: Configuration, pseudonym: String, slot: (String) -> Int, names: (String) -> [String]
+  ) throws(TLSContextFault) {
+    self.configuration = configuration
+    var plans: [UpstreamPlan] = []
+    for settings in configuration.upstreams {
+      let origin = settings.origin
+      plans.append(
+        UpstreamPlan(
+          settings: settings, hostLine: Array("Host: \(origin.hostFieldValue)\r\n".utf8),
+          tls: origin.scheme == .https ? try TLSClientContext(TLSClientSettings(settings.tls)) : nil,
+          sessionSlot: settings.session.map(slot), ruleSlots: settings.paths.map { $0.session.map(slot) },
+          poolSlots: (settings.pool.map(names) ?? []).map(slot), originText: Array(origin.description.utf8)))
+    }
+    upstreams = plans
+    routes = Self.routes(configuration, pseudonym: pseudonym)
+  }
+
+  private static func routes(_ configuration: Configuration, pseudonym: String) -> RouteTable {
+    let endpoints = configuration.providers.values.compactMap { $0.resolvedEndpoint.flatMap(URLParts.init) }
+    let upstreams = configuration.upstreams.map { settings in
+      let own = endpoints.filter { $0.origin == settings.origin }.map { $0.pathAndQuery.prefix { $0 != "?" } }
+      return RouteTable.Upstream(
+        scheme: settings.origin.scheme, host: Array(settings.origin.bracketedHost.utf8), port: settings.origin.port,
+        hosts: settings.hosts.map(RouteTable.HostName.init), pathPrefix: settings.pathPrefix.map { Array($0.utf8) },
+        stripsPrefix: settings.stripPrefix, isDefault: settings.isDefault, auth: AuthMode(settings.auth),
+        tokenlessPaths: (settings.loginPaths + own.map(String.init)).map { Array($0.utf8) },
+        rules: settings.paths.map {
+          RouteTable.PathRule(
+            prefix: Array($0.prefix.utf8), auth: $0.auth.map(AuthMode.init), retry: ReplayFacts.PathRetry($0.retry))
+        },
+        writes: settings.writes == .always ? .always : .idempotencyKey)
+    }
+    let names =
+      configuration.browserGuard.hostNames + configuration.upstreams.flatMap { $0.hosts.map { hostOnly($0) } }
+    return RouteTable(
+      upstreams: upstreams, unmatched: configuration.forward.unmatched == .pass ? .pass : .deny,
+      browserGuard: BrowserGuard(
+        allowedOrigins: configuration.browserGuard.allowedOrigins.map { Array($0.utf8) },
+        hostNames: names.map { Array($0.utf8) }),
+      pseudonym: Array(pseudonym.utf8))
+  }
+
+  private static func hostOnly(_ text: String) -> String {
+    String(decoding: RouteTable.HostName(text).host, as: UTF8.self)
+  }
+}
+
+extension RouteTable.HostName {
+  /// `host` or `host:port`, IPv6 literals in brackets.
+  init(_ text: String) {
+    if let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]),
+      !text[..<colon].contains(":") || text[..<colon].hasSuffix("]") {
+      self.init(host: Array(text[..<colon].utf8), port: port)
+    } else {
+      self.init(host: Array(text.utf8), port: nil)
+    }
+  }
+}
+
+extension TLSClientSettings {
+  public init(_ tls: Configuration.TLS) {
+    self.init(
+      caFile: tls.caFile, clientCertificateFile: tls.clientCertificateFile, clientKeyFile: tls.clientKeyFile)
+  }
+}
+
+extension AuthMode {
+  init(_ auth: Configuration.Upstream.Auth) {
+    switch auth {
+    case .required: self = .required
+    case .optional: self = .optional
+    case .none: self = .none
+    }
+  }
+}
+
+extension ReplayFacts.PathRetry {
+  init(_ retry: Configuration.Upstream.Retry) {
+    switch retry {
+    case .default: self = .default
+    case .never: self = .never
+    case .always: self = .always
+    }
+  }
+}

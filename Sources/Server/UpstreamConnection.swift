@@ -1,0 +1,218 @@
+import BearerPolicy
+import Chronology
+import HTTPSyntax
+import ProxyCore
+import Transport
+
+/// One HTTP/1.1 connection to an origin: serving one exchange, or idle in its pool.
+///
+/// Loop-owned. The descriptor closes with it.
+final class UpstreamConnection: LoopMember {
+  let wire: HTTP1Wire
+  let loop: EventLoop
+  let token: MemberToken
+  let pool: UpstreamPool
+  /// The exchange that has it; nil while idle.
+  weak var run: ExchangeRun?
+  /// At least one exchange was completed on it.
+  private(set) var isReused = false
+  /// When it last proved alive: opened, or a response was received.
+  private(set) var seenAlive: Instant
+
+  init(_ channel: Channel, token: MemberToken, loop: EventLoop, pool: UpstreamPool) {
+    wire = HTTP1Wire(channel, buffers: loop.buffers)
+    self.loop = loop
+    self.token = token
+    self.pool = pool
+    seenAlive = loop.now
+    loop.transfer(token, to: self)
+  }
+
+  func ready(_ readiness: Readiness) {
+    wire.channel.note(readiness)
+    if let run { return run.upstreamReady() }
+    // Idle: nothing may come but TLS tickets (which reading takes in) and the end.
+    if wire.channel.mayRead, wire.fill() != .blocked { pool.dropIdle(self) }
+  }
+
+  func deadlinePassed() {
+    if let run { run.upstreamDeadlinePassed() } else { pool.dropIdle(self) }
+  }
+
+  func becameIdle() {
+    run = nil
+    isReused = true
+    seenAlive = loop.now
+    wire.releaseEmptyInput()
+  }
+
+  func close() {
+    run = nil
+    loop.dismiss(token)
+    wire.release()
+  }
+}
+
+/// The connections of one loop to one origin: idle ones, those in use, and exchanges that wait for one.
+///
+/// Loop-owned. The origin is fixed: a connection, and with it a token, can reach no other (I6).
+final class UpstreamPool {
+  private let loop: EventLoop
+  private let resolver: Resolver
+  private let target: DialTarget
+  private let limits: Limits
+  private var idle: [UpstreamConnection] = []
+  private var openCount = 0
+  private var connectors: [ObjectIdentifier: Connector] = [:]
+  private var waiting: [Waiter] = []
+  private var isRetired = false
+
+  struct Limits {
+    var connectionsMax: Int
+    /// An idle connection is closed after this.
+    var idleTime: Interval
+    /// How long an exchange waits for a connection when all are busy.
+    var waitTime: Interval
+  }
+
+  private struct Waiter {
+    weak var run: ExchangeRun?
+    let serial: UInt64
+  }
+
+  /// A connection that answered this recently is taken to be alive for a request that may not be sent twice.
+  private static let trustedIdle = Interval.seconds(2)
+  private static let waitingMax = 4096
+
+  init(loop: EventLoop, resolver: Resolver, target: DialTarget, limits: Limits) {
+    self.loop = loop
+    self.resolver = resolver
+    self.target = target
+    self.limits = limits
+  }
+
+  var connectionCount: Int { openCount }
+  var idleCount: Int { idle.count }
+
+  enum Offer {
+    case connection(UpstreamConnection)
+    /// The run will hear `upstreamOpened` or `upstreamFailed`.
+    case later
+  }
+
+  /// - Parameter fresh: a pooled connection will do only if it was seen alive a moment ago.
+  func request(for run: ExchangeRun, fresh: Bool, isRetry: Bool) -> Offer {
+    while let connection = isRetry ? nil : idle.last {
+      if fresh && loop.now.since(connection.seenAlive) > Self.trustedIdle { break }
+      idle.removeLast()
+      loop.setDeadline(.never, for: connection.token)
+      connection.run = run
+      return .connection(connection)
+    }
+    if openCount + connectors.count >= limits.connectionsMax {
+      // An idle one that is too old for this request makes room.
+      if let oldest = idle.first { dropIdle(oldest) }
+    }
+    if openCount + connectors.count < limits.connectionsMax {
+      connect(for: run)
+    } else if waiting.count < Self.waitingMax {
+      waiting.append(Waiter(run: run, serial: run.serial))
+      run.waitForPool(until: loop.now + limits.waitTime)
+    } else {
+      run.upstreamFailed(.poolExhausted)
+    }
+    return .later
+  }
+
+  private func connect(for run: ExchangeRun) {
+    let serial = run.serial
+    let key = ObjectIdentifier(run)
+    var ended = false
+    let connector = Connector.start(target, resolver: resolver, on: loop) { [weak self, weak run] result in
+      ended = true
+      guard let self else { return }
+      connectors[key] = nil
+      connected(result, for: run, serial: serial)
+    }
+    if !ended { connectors[key] = connector }
+  }
+
+  private func connected(
+    _ result: Result<(Channel, MemberToken), ConnectFault>, for run: ExchangeRun?, serial: UInt64
+  ) {
+    switch result {
+    case .success(let (channel, token)):
+      let connection = UpstreamConnection(channel, token: token, loop: loop, pool: self)
+      openCount += 1
+      if let run, run.serial == serial, run.wantsUpstream {
+        connection.run = run
+        run.upstreamOpened(connection)
+      } else {
+        giveBack(connection)
+      }
+    case .failure(let fault):
+      if let run, run.serial == serial, run.wantsUpstream { run.upstreamFailed(UpstreamFailure(fault)) }
+      serveWaiting()
+    }
+  }
+
+  /// The run does not want its connection any more; one that arrives all the same is pooled.
+  func cancel(_ run: ExchangeRun) {
+    waiting.removeAll { $0.run === run }
+  }
+
+  /// A connection whose exchange is complete and that can take another.
+  func giveBack(_ connection: UpstreamConnection) {
+    if isRetired { return discard(connection) }
+    connection.becameIdle()
+    while !waiting.isEmpty {
+      let waiter = waiting.removeFirst()
+      if let run = waiter.run, run.serial == waiter.serial, run.wantsUpstream {
+        connection.run = run
+        run.upstreamOpened(connection)
+        return
+      }
+    }
+    loop.setDeadline(loop.now + limits.idleTime, for: connection.token)
+    idle.append(connection)
+  }
+
+  /// A connection that cannot be used again.
+  func discard(_ connection: UpstreamConnection) {
+    connection.close()
+    openCount -= 1
+    serveWaiting()
+  }
+
+  func dropIdle(_ connection: UpstreamConnection) {
+    guard let index = idle.lastIndex(where: { $0 === connection }) else { return }
+    idle.remove(at: index)
+    discard(connection)
+  }
+
+  /// Nothing is kept for later any more: the daemon drains, or the configuration has changed.
+  func retire() {
+    isRetired = true
+    while let connection = idle.last { dropIdle(connection) }
+  }
+
+  private func serveWaiting() {
+    while openCount + connectors.count < limits.connectionsMax, !waiting.isEmpty {
+      let waiter = waiting.removeFirst()
+      if let run = waiter.run, run.serial == waiter.serial, run.wantsUpstream { connect(for: run) }
+    }
+  }
+}
+
+extension UpstreamFailure {
+  init(_ fault: ConnectFault) {
+    switch fault {
+    case .nameResolution(let reason): self = .unreachable(reason)
+    case .addressNotAllowed: self = .addressNotAllowed
+    case .refused(let fault): self = .unreachable(fault.description)
+    case .connectTimedOut, .handshakeTimedOut: self = .connectTimedOut
+    case .tls(let reason): self = .tls(reason)
+    case .cancelled: self = .unreachable("cancelled")
+    }
+  }
+}

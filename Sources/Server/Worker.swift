@@ -1,0 +1,280 @@
+import BearerPolicy
+public import Chronology
+import Configuration
+import HTTPSyntax
+import ProxyCore
+public import Transport
+
+/// One finished request, for the access log. No secret: the path is without its query.
+public struct AccessRecord: Sendable {
+  public var id: UInt64
+  public var loop: Int
+  public var method: String
+  public var upstream: String
+  public var path: String
+  public var session: String
+  public var generation: UInt64
+  public var status: Int
+  public var isReplay: Bool
+  public var waitedForBearer: Bool
+  public var note: String?
+  public var bytesReceived: UInt64
+  public var duration: Interval
+}
+
+/// All that one loop owns to serve with: pools, tokens, tables to lend, counters. Touched on its loop's queue only,
+/// which is what makes it safe to send.
+public final class Worker: @unchecked Sendable {
+  public let loop: EventLoop
+  public let index: Int
+  let keeper: SessionKeeper
+  private(set) var plan: ServerPlan
+  private(set) var pools: [UpstreamPool] = []
+  private let resolver: Resolver
+  private let slotName: @Sendable (Int) -> String
+  private let logAccess: (@Sendable (AccessRecord) -> Void)?
+
+  let bearers = BearerCache()
+  private(set) var replayBudget: ReplayBudget
+  var counters = Counters()
+  private(set) var isDraining = false
+  var nextPoolPick = 0
+  /// Sessions that clients have named and the store has.
+  private(set) var slots: [String: Int] = [:]
+
+  private var clients: [ObjectIdentifier: ClientConnection] = [:]
+  private var spareRuns: [ExchangeRun] = []
+  private var spareRequestHeads: [RequestHead] = []
+  private var spareResponseHeads: [ResponseHead] = []
+  private var passPools: [Origin: UpstreamPool] = [:]
+  private let trailerLines = TrailerLines(limits: HeadLimits())
+  private let loopCount: Int
+  private let passTLS: TLSClientContext?
+  private var isDrained: (@Sendable () -> Void)?
+
+  private static let sparesMax = 256
+  /// Origins that no upstream claims and that have a pool at a time.
+  private static let passPoolsMax = 128
+
+  public init(
+    loop: EventLoop, loopCount: Int, plan: ServerPlan, keeper: SessionKeeper, resolver: Resolver,
+    passTLS: TLSClientContext?, slotName: @escaping @Sendable (Int) -> String,
+    logAccess: (@Sendable (AccessRecord) -> Void)?
+  ) {
+    self.loop = loop
+    index = loop.index
+    self.loopCount = loopCount
+    self.plan = plan
+    self.keeper = keeper
+    self.resolver = resolver
+    self.passTLS = passTLS
+    self.slotName = slotName
+    self.logAccess = logAccess
+    replayBudget = ReplayBudget(bytesMax: plan.configuration.replay.memoryBytes / loopCount)
+    makePools()
+  }
+
+  var settings: Configuration { plan.configuration }
+  var routes: RouteTable { plan.routes }
+
+  private func makePools() {
+    pools = plan.upstreams.map { upstream in
+      let (host, port) = upstream.dialTarget
+      return makePool(
+        DialTarget(
+          host: host, port: port, tls: upstream.tls,
+          serverName: upstream.settings.tls.serverName ?? upstream.settings.origin.host,
+          connectTimeout: settings.timeouts.connect, handshakeTimeout: settings.timeouts.tlsHandshake))
+    }
+  }
+
+  private func makePool(_ target: DialTarget) -> UpstreamPool {
+    UpstreamPool(
+      loop: loop, resolver: resolver, target: target,
+      limits: UpstreamPool.Limits(
+        connectionsMax: settings.limits.upstreamConnections, idleTime: settings.timeouts.poolIdle,
+        waitTime: settings.timeouts.connect))
+  }
+
+  func passPool(for origin: Origin) -> Result<UpstreamPool, Problem> {
+    if let pool = passPools[origin] { return .success(pool) }
+    if passPools.count >= Self.passPoolsMax {
+      for (origin, pool) in passPools where pool.connectionCount == pool.idleCount {
+        pool.retire()
+        passPools[origin] = nil
+      }
+      if passPools.count >= Self.passPoolsMax {
+        return .failure(
+          Problem(
+            .overloaded, detail: "Too many different hosts are in use.", remedy: "Try again later.",
+            retryAfterSeconds: 1))
+      }
+    }
+    let listed = settings.forward.passAllow
+    let isListed = listed.contains(origin.bracketedHost) || listed.contains("\(origin.bracketedHost):\(origin.port)")
+    let pool = makePool(
+      DialTarget(
+        host: origin.host, port: origin.port, tls: origin.scheme == .https ? passTLS : nil,
+        connectTimeout: settings.timeouts.connect, handshakeTimeout: settings.timeouts.tlsHandshake,
+        refusesLocalAddresses: !isListed))
+    passPools[origin] = pool
+    return .success(pool)
+  }
+
+  // MARK: clients
+
+  /// A connection handed over by the acceptor; call on the loop.
+  public func accept(_ descriptor: consuming Descriptor, isTCP: Bool) {
+    counters.clientsAccepted += 1
+    if isDraining || clients.count >= max(1, settings.limits.clientConnections / loopCount) {
+      // Closed at once: at the limit of connections there is nobody to write an answer.
+      counters.clientsRefused += 1
+      return
+    }
+    if isTCP { SocketOptions.setNoDelay(descriptor.raw) }
+    ClientConnection(Channel(descriptor), worker: self, isTCP: isTCP).start()
+  }
+
+  func clientOpened(_ client: ClientConnection) {
+    clients[ObjectIdentifier(client)] = client
+    counters.clientsOpen += 1
+  }
+
+  func clientClosed(_ client: ClientConnection) {
+    if clients.removeValue(forKey: ObjectIdentifier(client)) != nil { counters.clientsOpen -= 1 }
+    if isDraining && clients.isEmpty { endDrain() }
+  }
+
+  /// Idle connections close now, the others after the response that is on its way; `done` is called when none is left.
+  public func drain(_ done: @escaping @Sendable () -> Void) {
+    isDraining = true
+    isDrained = done
+    for pool in pools { pool.retire() }
+    for client in Array(clients.values) { client.drain() }
+    if clients.isEmpty { endDrain() }
+  }
+
+  private func endDrain() {
+    isDrained?()
+    isDrained = nil
+  }
+
+  // MARK: sessions
+
+  /// From the keeper, on the loop.
+  public func learn(_ slot: Int, _ update: BearerUpdate?) {
+    if let update { bearers.update(slot, update, now: loop.now) } else { bearers.invalidate(slot) }
+  }
+
+  func remember(_ name: String, slot: Int) {
+    // Names come from clients; each exists in the store, so the store bounds them. This bounds a store of many.
+    if slots.count < 100_000 { slots[name] = slot }
+  }
+
+  func refreshAheadIfDue(_ slot: Int) {
+    if bearers.takeAhead(slot, now: loop.now) { keeper.refreshAhead(slot) }
+  }
+
+  func bearerAccepted(_ slot: Int, _ generation: UInt64?) {
+    guard let generation, bearers.markAccepted(slot, generation: generation) else { return }
+    keeper.accepted(slot, generation: generation)
+  }
+
+  // MARK: reload
+
+  /// Later requests go by `plan`; those under way end by the old one.
+  public func adopt(_ plan: ServerPlan) {
+    for pool in pools { pool.retire() }
+    for pool in passPools.values { pool.retire() }
+    passPools = [:]
+    self.plan = plan
+    replayBudget = ReplayBudget(bytesMax: plan.configuration.replay.memoryBytes / loopCount)
+    spareRequestHeads = []
+    spareResponseHeads = []
+    makePools()
+  }
+
+  // MARK: lending
+
+  func borrowRun() -> ExchangeRun { spareRuns.popLast() ?? ExchangeRun(worker: self) }
+
+  func giveBack(_ run: ExchangeRun) {
+    if spareRuns.count < Self.sparesMax { spareRuns.append(run) }
+  }
+
+  private var headLimits: HeadLimits {
+    HeadLimits(
+      requestLineBytes: settings.limits.requestLineBytes, sectionBytes: settings.limits.headerSectionBytes,
+      fields: settings.limits.headerFields)
+  }
+
+  func borrowRequestHead() -> RequestHead { spareRequestHeads.popLast() ?? RequestHead(limits: headLimits) }
+
+  func giveBack(_ head: RequestHead) {
+    head.reset()
+    if spareRequestHeads.count < Self.sparesMax { spareRequestHeads.append(head) }
+  }
+
+  func borrowResponseHead() -> ResponseHead { spareResponseHeads.popLast() ?? ResponseHead(limits: headLimits) }
+
+  func giveBack(_ head: ResponseHead) {
+    head.reset()
+    if spareResponseHeads.count < Self.sparesMax { spareResponseHeads.append(head) }
+  }
+
+  /// The trailer lines that may go on, each ended by CRLF; nothing where the section is not valid.
+  func forwardable(_ section: [UInt8]) -> [UInt8] {
+    if section.isEmpty { return [] }
+    return section.withUnsafeBytes { raw in
+      let bytes = raw.bytes
+      guard trailerLines.parse(bytes) == nil else { return [] }
+      var kept: [UInt8] = []
+      for line in trailerLines.lines
+      where !line.isConnectionOption && TrailerLines.isForwardable(line, in: bytes) {
+        kept.append(contentsOf: raw[line.name.offsets])
+        kept.append(contentsOf: ": ".utf8)
+        kept.append(contentsOf: raw[line.value.offsets])
+        kept.append(contentsOf: "\r\n".utf8)
+      }
+      return kept
+    }
+  }
+
+  // MARK: what is told
+
+  /// Counters with the gauges filled in.
+  public func snapshot() -> Counters {
+    var copy = counters
+    copy.upstreamConnectionsOpen = pools.reduce(0) { $0 + $1.connectionCount }
+    copy.upstreamConnectionsIdle = pools.reduce(0) { $0 + $1.idleCount }
+    copy.bufferBytes = loop.buffers.lentBytes
+    copy.replayBytes = replayBudget.bytesUsed
+    return copy
+  }
+
+  func logAccess(of run: ExchangeRun) {
+    guard let logAccess, let client = run.client else { return }
+    let target = client.withHead { head, bytes in
+      (head.methodRange.string(in: bytes), Self.pathText(run.plan, head, bytes))
+    }
+    let session: String
+    switch run.plan.session {
+    case .slot(let slot): session = slotName(slot)
+    case .named(let name): session = name
+    case nil: session = ""
+    }
+    logAccess(
+      AccessRecord(
+        id: run.serial, loop: index, method: target?.0 ?? "",
+        upstream: run.plan.upstreamIndex >= 0 && run.plan.upstreamIndex < plan.upstreams.count
+          ? plan.upstreams[run.plan.upstreamIndex].settings.name : "",
+        path: target?.1 ?? "", session: session, generation: run.attachedGeneration ?? 0, status: run.status,
+        isReplay: run.exchange?.isReplay ?? false, waitedForBearer: run.waitedForBearer, note: run.note,
+        bytesReceived: run.contentTaken, duration: loop.now.since(run.startedAt)))
+  }
+
+  private static func pathText(_ plan: RequestPlan, _ head: RequestHead, _ bytes: RawSpan) -> String {
+    let range = plan.path.isEmpty ? head.target : plan.path
+    return String(range.string(in: bytes).prefix { $0 != "?" })
+  }
+}
