@@ -10,6 +10,13 @@ public struct TokenRequest: Sendable {
   /// Empty for the `query` encoding.
   public var body: Secret
 
+  public init(method: String, url: String, headers: [(name: String, value: Secret)], body: Secret) {
+    self.method = method
+    self.url = url
+    self.headers = headers
+    self.body = body
+  }
+
   /// Fails where the provider's settings do not make a request; nothing is sent then.
   public static func make(provider: Provider, refreshToken: Secret) -> Result<TokenRequest, TokenRequestFault> {
     let missing = provider.missingSettings

@@ -11,7 +11,8 @@ public struct WallTime: Comparable, Hashable, Sendable {
     milliseconds = overflow ? (seconds < 0 ? .min : .max) : product
   }
 
-  public var seconds: Int64 { milliseconds >= 0 ? milliseconds / 1000 : -((999 - milliseconds) / 1000) }
+  /// Rounded down. Division comes before any subtraction, because peers' values reach the ends of the range.
+  public var seconds: Int64 { milliseconds / 1000 - (milliseconds % 1000 < 0 ? 1 : 0) }
 
   public static func < (left: WallTime, right: WallTime) -> Bool { left.milliseconds < right.milliseconds }
 
@@ -44,8 +45,12 @@ extension WallTime {
 
   /// Days are counted from 0000-03-01, so that the leap day is the last of its year and months have a regular pattern.
   public var civil: Civil {
-    let days = (milliseconds >= 0 ? milliseconds : milliseconds - 86_399_999) / 86_400_000
-    let rest = Int(milliseconds - days * 86_400_000)
+    var days = milliseconds / 86_400_000
+    var rest = Int(milliseconds % 86_400_000)
+    if rest < 0 {
+      days -= 1
+      rest += 86_400_000
+    }
     let shifted = days + 719_468
     let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
     let dayOfEra = shifted - era * 146_097
@@ -72,8 +77,9 @@ extension WallTime {
     let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
     let days = era * 146_097 + dayOfEra - 719_468
     self.init(seconds: days * 86_400 + Int64(hour * 3600 + minute * 60 + second))
-    let back = civil
-    guard back.day == day || second == 60, back.month == month || second == 60 else { return nil }
+    // 31 April and the like come back as another date; the seconds are left out, because a 60th moves on by itself.
+    let date = WallTime(seconds: days * 86_400).civil
+    guard date.day == day, date.month == month else { return nil }
   }
 
   /// RFC 3339 in UTC to the second: what people and files are shown.

@@ -1,0 +1,284 @@
+public import Admin
+import CLinux
+import Chronology
+public import Configuration
+import Dispatch
+import HTTPSyntax
+public import Logging
+import ProxyCore
+public import Server
+import SessionStore
+import Synchronization
+import Transport
+
+/// Why the proxy could not start, in one line that says what to do.
+public struct StartFault: Error, Sendable, CustomStringConvertible {
+  public let description: String
+  init(_ description: String) { self.description = description }
+}
+
+/// Everything that serves, put together: loops, listeners, the session keeper, the admin listener.
+public final class ProxyServer: @unchecked Sendable {
+  private let logger: Logger
+  private let store: FileSessionStore
+  private let keeper: SessionKeeper
+  private let loops: [EventLoop]
+  private let resolver = Resolver()
+  private let presenter: TokenPresenter
+  private let pseudonym: String
+  private var workers: [Worker] = []
+  private var acceptors: [Acceptor] = []
+  private var listeners: [ListeningSocket] = []
+  private let isDraining = Mutex(false)
+
+  /// A bound listener, by what it is for.
+  public struct Bound: Sendable {
+    public var purpose: String
+    public var address: String
+    public var port: UInt16?
+  }
+
+  public private(set) var bound: [Bound] = []
+
+  static func makeStore(_ configuration: Configuration) throws(StartFault) -> FileSessionStore {
+    do throws(StoreFault) {
+      return try FileSessionStore(stateDirectory: configuration.stateDirectory)
+    } catch {
+      throw StartFault("state directory: \(error.detail)")
+    }
+  }
+
+  /// Binds and prepares; nothing is accepted before `start`.
+  ///
+  /// - Parameters:
+  ///   - inherited: sockets from the service manager, by name.
+  ///   - accessLog: called on the loops for each finished request.
+  public init(
+    _ configuration: Configuration, inherited: [InheritedSocket], logger: Logger,
+    accessLog: (@Sendable (AccessRecord) -> Void)?
+  ) throws(StartFault) {
+    self.logger = logger
+    store = try Self.makeStore(configuration)
+    loops = try Self.makeLoops(configuration)
+    pseudonym = configuration.pseudonym == "bearerd" ? "bearerd-\(Self.randomSuffix())" : configuration.pseudonym
+    presenter = try TokenPresenter(configuration, resolver: resolver, loop: loops[0])
+    keeper = SessionKeeper(
+      store: store, providers: configuration.providers,
+      settings: .init(coolDown: configuration.refresh.coolDown, waitersMax: configuration.limits.waitersPerSession),
+      logger: logger, present: presenter.present)
+    let plan = try makePlan(configuration)
+    try makeWorkers(plan, accessLog)
+    let raised = bearerd_raise_descriptor_limit(UInt64(configuration.limits.clientConnections * 2 + 1024))
+    if raised < UInt64(configuration.limits.clientConnections) {
+      logger.warning(
+        "the limit of open files is below limits.client_connections; raise LimitNOFILE",
+        metadata: ["limit": "\(raised)"])
+    }
+    try bind(configuration, inherited)
+  }
+
+  /// SPEC §1: the process may have fewer CPUs than the machine.
+  private static func makeLoops(_ configuration: Configuration) throws(StartFault) -> [EventLoop] {
+    let count = configuration.loops > 0 ? configuration.loops : CPUs.available
+    var loops: [EventLoop] = []
+    do throws(SocketFault) {
+      for index in 0..<count { loops.append(try EventLoop(index: index)) }
+    } catch {
+      throw StartFault("event loop: \(error)")
+    }
+    return loops
+  }
+
+  /// Different for each process: two sidecars in a row are no loop.
+  private static func randomSuffix() -> String { String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16) }
+
+  private func makePlan(_ configuration: Configuration) throws(StartFault) -> ServerPlan {
+    do throws(TLSContextFault) {
+      return try ServerPlan(
+        configuration, pseudonym: pseudonym, slot: keeper.slot, names: { store.names(matching: $0) })
+    } catch {
+      throw StartFault("tls: \(error.description)")
+    }
+  }
+
+  private func makeWorkers(_ plan: ServerPlan, _ accessLog: (@Sendable (AccessRecord) -> Void)?) throws(StartFault) {
+    let passTLS: TLSClientContext?
+    do throws(TLSContextFault) {
+      passTLS = plan.configuration.forward.unmatched == .pass ? try TLSClientContext(TLSClientSettings()) : nil
+    } catch {
+      throw StartFault("tls: \(error.description)")
+    }
+    let names = SlotNames(keeper)
+    workers = loops.map { loop in
+      Worker(
+        loop: loop, loopCount: loops.count, plan: plan, keeper: keeper, resolver: resolver, passTLS: passTLS,
+        slotName: names.name, logAccess: accessLog)
+    }
+    let workers = workers
+    keeper.setPublisher { slot, update in
+      for worker in workers { worker.loop.post { worker.learn(slot, update) } }
+    }
+  }
+
+  // MARK: listeners
+
+  private func bind(_ configuration: Configuration, _ inherited: [InheritedSocket]) throws(StartFault) {
+    var taken: Set<Int32> = []
+    for listener in configuration.listeners {
+      switch listener {
+      case .tcp(let address): add(try Self.tcp(address), "proxy", allowed: nil)
+      case .unix(let path, let mode, let allowed):
+        do throws(SocketFault) {
+          add(try ListeningSocket.unix(path: path, mode: UInt32(mode)), "proxy", allowed: allowed)
+        } catch {
+          throw StartFault("listen \(path): \(error)")
+        }
+      case .systemd(let name):
+        let sockets = inherited.filter { (name == nil || $0.name == name) && !taken.contains($0.descriptor) }
+        if sockets.isEmpty {
+          throw StartFault(
+            "no socket named \(name ?? "*") was passed in: start bearerd by its .socket unit, or listen on an address")
+        }
+        for socket in sockets {
+          taken.insert(socket.descriptor)
+          try addInherited(socket)
+        }
+      }
+    }
+    if let admin = configuration.admin { try bindAdmin(admin, configuration) }
+  }
+
+  private static func tcp(_ address: Configuration.HostPort) throws(StartFault) -> ListeningSocket {
+    let host = address.host == "localhost" ? "127.0.0.1" : address.host
+    guard let socketAddress = SocketAddress(literal: host, port: address.port) else {
+      throw StartFault("listen \(address): not an IP address")
+    }
+    do throws(SocketFault) {
+      return try ListeningSocket.tcp(socketAddress)
+    } catch {
+      throw StartFault("listen on \(host):\(address.port): \(error); is another program using that port?")
+    }
+  }
+
+  private func addInherited(_ socket: InheritedSocket) throws(StartFault) {
+    let listening: ListeningSocket
+    do throws(SocketFault) {
+      listening = try ListeningSocket.inherited(socket.descriptor)
+    } catch {
+      throw StartFault("inherited socket: \(error)")
+    }
+    guard listening.address.isLoopback else {
+      throw StartFault(
+        "the inherited socket \(listening.address) is not a loopback address: clients are not authenticated")
+    }
+    add(listening, "proxy", allowed: nil)
+  }
+
+  private func add(_ socket: ListeningSocket, _ purpose: String, allowed: [UInt32]?) {
+    let isTCP = socket.address.family != .unix
+    let workers = workers
+    listen(socket, purpose) { descriptor, loop in
+      if let allowed, !allowed.contains(UInt32(truncatingIfNeeded: bearerd_peer_uid(descriptor.raw))) { return }
+      workers[loop.index].accept(descriptor, isTCP: isTCP)
+    }
+  }
+
+  private func bindAdmin(_ address: Configuration.HostPort, _ configuration: Configuration) throws(StartFault) {
+    let admin = AdminServer(on: loops[0], hostNames: configuration.browserGuard.hostNames) { [unowned self] in
+      snapshot()
+    }
+    listen(try Self.tcp(address), "admin", targets: [loops[0]]) { descriptor, _ in admin.accept(descriptor) }
+  }
+
+  private func listen(
+    _ socket: ListeningSocket, _ purpose: String, targets: [EventLoop]? = nil,
+    accepted: @escaping @Sendable (consuming Descriptor, EventLoop) -> Void
+  ) {
+    listeners.append(socket)
+    bound.append(Bound(purpose: purpose, address: "\(socket.address)", port: socket.address.port))
+    acceptors.append(Acceptor(socket, on: loops[0], handingTo: targets ?? loops, accepted: accepted))
+  }
+
+  // MARK: life
+
+  /// Accepts from now on.
+  public func start() throws(StartFault) {
+    let acceptors = LoopBound(acceptors, on: loops[0])
+    let fault: SocketFault? = loops[0].queue.sync {
+      for acceptor in acceptors.onLoop {
+        do throws(SocketFault) { try acceptor.start() } catch { return error }
+      }
+      return nil
+    }
+    if let fault { throw StartFault("listener: \(fault)") }
+    for listener in bound {
+      logger.notice("listening", metadata: ["for": "\(listener.purpose)", "address": "\(listener.address)"])
+    }
+  }
+
+  /// Later requests go by `configuration`. Listeners and loops stay as they are.
+  public func reload(_ configuration: Configuration) throws(StartFault) {
+    let plan = try makePlan(configuration)
+    try presenter.adopt(configuration)
+    keeper.reconfigure(
+      providers: configuration.providers,
+      settings: .init(coolDown: configuration.refresh.coolDown, waitersMax: configuration.limits.waitersPerSession))
+    for worker in workers { worker.loop.post { worker.adopt(plan) } }
+  }
+
+  /// Stops accepting, lets requests and refreshes end, and calls `done`; the caller sets the limit in time.
+  public func drain(_ done: @escaping @Sendable () -> Void) {
+    isDraining.withLock { $0 = true }
+    let group = DispatchGroup()
+    let acceptors = LoopBound(acceptors, on: loops[0])
+    group.enter()
+    loops[0].post {
+      for acceptor in acceptors.onLoop { acceptor.stop() }
+      group.leave()
+    }
+    for worker in workers {
+      group.enter()
+      worker.loop.post { worker.drain { group.leave() } }
+    }
+    let keeper = keeper
+    group.notify(queue: .global()) { keeper.whenNoFlight(done) }
+  }
+
+  /// Waits for the loops and the keeper: not to be called from them.
+  public func snapshot() -> AdminSnapshot {
+    var counters = Counters()
+    for worker in workers { counters = counters + worker.loop.queue.sync { worker.snapshot() } }
+    let (tallies, sessions) = keeper.snapshot()
+    return AdminSnapshot(
+      counters: counters, tallies: tallies, sessions: sessions, now: WallClock.now,
+      isDraining: isDraining.withLock { $0 })
+  }
+}
+
+/// Names of slots for the log, remembered so that the keeper is asked once for each.
+private final class SlotNames: Sendable {
+  private let keeper: SessionKeeper
+  private let known = Mutex<[Int: String]>([:])
+
+  init(_ keeper: SessionKeeper) { self.keeper = keeper }
+
+  @Sendable func name(_ slot: Int) -> String {
+    if let name = known.withLock({ $0[slot] }) { return name }
+    let name = keeper.name(of: slot)
+    known.withLock { $0[slot] = name }
+    return name
+  }
+}
+
+extension FileSessionStore {
+  /// All stored names that match; read in pages, so that a store of many is walked in little memory.
+  func names(matching pattern: String) -> [String] {
+    var found: [String] = []
+    var last: String?
+    while let page = try? names(after: last, limit: 1000), !page.isEmpty {
+      found += page.filter { SessionPattern.matches(pattern, $0) }
+      last = page.last
+    }
+    return found
+  }
+}
