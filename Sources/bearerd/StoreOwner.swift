@@ -1,0 +1,44 @@
+import CLinux
+import Configuration
+import Glibc
+import SessionStore
+
+/// Root on another user's store becomes that user, so that no file in it comes to belong to root.
+enum StoreOwner {
+  /// Call after everything that only the caller may read was read, and before the store is touched. For good: the
+  /// process cannot go back.
+  static func become(ownerOf stateDirectory: String) throws(CommandFailure) {
+    guard geteuid() == 0, let owner = FileSessionStore.owner(of: stateDirectory), owner != 0 else { return }
+    let account = Self.account(of: owner, stateDirectory)
+    var group = account.group
+    guard setgroups(1, &group) == 0, setgid(group) == 0, setuid(owner) == 0 else {
+      let code = errno
+      throw CommandFailure(
+        Sysexit.noPermission,
+        "cannot act as uid \(owner), which owns \(stateDirectory): \(Output.reason(code)); run as that user")
+    }
+    // Changing the user makes a process dumpable again on kernels that are set up so (prctl(2)).
+    _ = bearerd_not_dumpable()
+    Output.complain("acting as \(account.name), which owns \(stateDirectory)")
+  }
+
+  /// Opens the store as its owner.
+  static func open(_ configuration: Configuration) throws(CommandFailure) -> FileSessionStore {
+    try become(ownerOf: configuration.stateDirectory)
+    do {
+      return try FileSessionStore(stateDirectory: configuration.stateDirectory)
+    } catch {
+      throw CommandFailure(error)
+    }
+  }
+
+  /// A user that the system has no entry for (a container's) has its directory's group.
+  private static func account(of owner: uid_t, _ stateDirectory: String) -> (name: String, group: gid_t) {
+    if let entry = getpwuid(owner) {
+      return ("user “\(printable(String(cString: entry.pointee.pw_name)))”", entry.pointee.pw_gid)
+    }
+    var status = stat()
+    let group = stat(stateDirectory, &status) == 0 ? status.st_gid : owner
+    return ("uid \(owner)", group)
+  }
+}
