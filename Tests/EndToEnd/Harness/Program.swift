@@ -1,0 +1,89 @@
+import Foundation
+
+/// Another process of the test. Its output goes to files, so that it never blocks on a pipe; it is killed, by its
+/// id, at the latest when this is released.
+final class Program {
+  private let process = Process()
+  private let outputPath: String
+  private let errorPath: String
+  let name: String
+
+  /// - Parameters:
+  ///   - environment: the whole environment but `PATH` and `HOME`: nothing of the caller's proxies gets in.
+  ///   - input: what stands on its standard input; nothing where nil.
+  init(
+    _ executable: String, _ arguments: [String], in scratch: Scratch, environment: [String: String] = [:],
+    input: String? = nil
+  ) throws {
+    name = URL(fileURLWithPath: executable).lastPathComponent
+    let stem = scratch("\(name)-\(UUID().uuidString.prefix(6))")
+    (outputPath, errorPath) = (stem + ".out", stem + ".err")
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments = executable.hasPrefix("/") ? ["--", executable] + arguments : [executable] + arguments
+    let inherited = ["PATH", "HOME", "JAVA_HOME", "LD_LIBRARY_PATH"].compactMap { name in
+      ProcessInfo.processInfo.environment[name].map { (name, $0) }
+    }
+    process.environment = Dictionary(inherited) { $1 }.merging(environment) { $1 }
+    process.currentDirectoryURL = URL(fileURLWithPath: scratch.path)
+    process.standardOutput = try Self.file(outputPath)
+    process.standardError = try Self.file(errorPath)
+    if let input {
+      try input.write(toFile: stem + ".in", atomically: false, encoding: .utf8)
+      process.standardInput = try FileHandle(forReadingFrom: URL(fileURLWithPath: stem + ".in"))
+    } else {
+      process.standardInput = FileHandle.nullDevice
+    }
+    try process.run()
+  }
+
+  deinit {
+    if process.isRunning { kill(process.processIdentifier, SIGKILL) }
+    process.waitUntilExit()
+  }
+
+  private static func file(_ path: String) throws -> FileHandle {
+    _ = FileManager.default.createFile(atPath: path, contents: nil)
+    return try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+  }
+
+  var pid: Int32 { process.processIdentifier }
+  var isRunning: Bool { process.isRunning }
+  var output: String { text(ofFile: outputPath) }
+  var error: String { text(ofFile: errorPath) }
+
+  func signal(_ number: Int32) { if process.isRunning { kill(process.processIdentifier, number) } }
+
+  /// How it ended: its exit status, or minus the number of the signal that killed it.
+  func end(within seconds: Double = 60) throws -> Int32 {
+    guard eventually(within: seconds, { !process.isRunning }) else {
+      kill(process.processIdentifier, SIGKILL)
+      process.waitUntilExit()
+      throw TimedOut(description: "\(name) did not end within \(seconds) s: \(error.suffix(2000))")
+    }
+    // Foundation notices the end on another thread.
+    process.waitUntilExit()
+    return process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus
+  }
+
+  /// Runs it to its end.
+  static func run(
+    _ executable: String, _ arguments: [String], in scratch: Scratch, environment: [String: String] = [:],
+    input: String? = nil, within seconds: Double = 60
+  ) throws -> (exit: Int32, output: String, error: String) {
+    let program = try Program(executable, arguments, in: scratch, environment: environment, input: input)
+    let exit = try program.end(within: seconds)
+    return (exit, program.output, program.error)
+  }
+
+  /// Peak of the resident memory so far (`VmHWM`), in KiB.
+  func peakResidentKiB() -> Int? { kernelNumber(of: "VmHWM:") }
+
+  var openDescriptorCount: Int? {
+    try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count
+  }
+
+  private func kernelNumber(of label: String) -> Int? {
+    let line = text(ofFile: "/proc/\(pid)/status").split(separator: "\n").first { $0.hasPrefix(label) }
+    return line?.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first.flatMap { Int($0) }
+  }
+}

@@ -1,0 +1,63 @@
+import Foundation
+
+/// A TCP or Unix connection that sends exactly the bytes it is told to.
+final class RawClient {
+  private let descriptor: Int32
+
+  struct Refused: Error { var code: Int32 }
+
+  init(port: UInt16) throws {
+    descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = port.bigEndian
+    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+    var limit = timeval(tv_sec: 20, tv_usec: 0)
+    setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+    let code = withUnsafePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+    if code != 0 { throw Refused(code: errno) }
+  }
+
+  deinit { close(descriptor) }
+
+  func send(_ text: String) { send(Array(text.utf8)) }
+
+  func send(_ bytes: [UInt8]) {
+    var rest = bytes[...]
+    while !rest.isEmpty {
+      let count = rest.withUnsafeBytes { Foundation.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+      if count <= 0 { return }
+      rest = rest.dropFirst(count)
+    }
+  }
+
+  func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+
+  /// How a connection ended, as far as it was read.
+  enum Ending: Equatable {
+    case stopped
+    case closed
+    case reset
+    case silent
+  }
+
+  /// Everything up to the end of the connection, or until `stop` has arrived.
+  func receive(until stop: String? = nil) -> (text: String, ending: Ending) {
+    var bytes: [UInt8] = []
+    var piece = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      if let stop, String(decoding: bytes, as: UTF8.self).contains(stop) { break }
+      let count = recv(descriptor, &piece, piece.count, 0)
+      if count == 0 { return (String(decoding: bytes, as: UTF8.self), .closed) }
+      if count < 0 {
+        return (String(decoding: bytes, as: UTF8.self), errno == ECONNRESET ? .reset : .silent)
+      }
+      bytes += piece[..<count]
+    }
+    return (String(decoding: bytes, as: UTF8.self), .stopped)
+  }
+}
