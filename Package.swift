@@ -46,8 +46,8 @@ let package = Package(
     .target(
       name: "Daemon",
       dependencies: [
-        "Admin", "Server", "SessionStore", "Configuration", "Transport", "ProxyCore", "BearerPolicy", "Chronology",
-        "CLinux", .product(name: "Logging", package: "swift-log"),
+        "Admin", "Server", "SessionStore", "Configuration", "Transport", "ProxyCore", "BearerPolicy", "HTTPSyntax",
+        "Chronology", "CLinux", .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: everywhere),
     .target(

@@ -29,7 +29,9 @@ public final class SessionOperations: Sendable {
   private let keeper: SessionKeeper
   private let resolver = Resolver()
 
-  public init(configuration: Configuration, logger: Logger) throws(StartFault) {
+  public init(
+    configuration: Configuration, logger: Logger = Logger(label: "bearerd") { _ in SwiftLogNoOpLogHandler() }
+  ) throws(StartFault) {
     self.configuration = configuration
     store = try ProxyServer.makeStore(configuration)
     do throws(SocketFault) {
