@@ -23,6 +23,7 @@ import Testing
   func denied() throws {
     let scene = try Scene()
     scene.settings.upstream = "default = true"
+    scene.settings.top = "pseudonym = \"gate\""
     let daemon = try scene.startSignedIn()
     check(try daemon.forward("http://other.test/"), "ROUTE_DENIED", 403, "http_request_denied")
     check(
@@ -30,7 +31,7 @@ import Testing
     check(
       try daemon.gateway("/me", ["-H", "Origin: https://evil.test"]), "CROSS_SITE_DENIED", 403, "http_request_denied")
     check(try daemon.gateway("/me", ["-H", "Host: evil.test"]), "MISDIRECTED", 421, "http_request_denied")
-    check(try daemon.gateway("/me", ["-H", "Via: 1.1 bearerd"]), "LOOP_DETECTED", 508, "proxy_loop_detected")
+    check(try daemon.gateway("/me", ["-H", "Via: 1.1 before, 1.1 gate"]), "LOOP_DETECTED", 508, "proxy_loop_detected")
     #expect(try daemon.gateway("/me", ["-H", "Origin: http://localhost:3000"]).status == 200)
     #expect(scene.server.counters.exchanges == 1)
     try daemon.finish()

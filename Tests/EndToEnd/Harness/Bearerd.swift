@@ -23,15 +23,15 @@ final class Bearerd {
       guard started.isRunning else {
         throw TimedOut(description: "bearerd ended at start: \(log)")
       }
-      guard let admin = Self.port(of: "admin", in: log), log.contains("msg=ready") else { return nil }
-      return (Self.port(of: "tcp", in: log) ?? 0, admin)
+      guard let admin = Self.port(for: "admin", in: log), log.contains("msg=ready") else { return nil }
+      return (Self.port(for: "proxy", in: log) ?? 0, admin)
     }
     (port, adminPort) = ports
   }
 
-  /// The port in the first line that says where a listener of this kind listens.
-  private static func port(of kind: String, in log: String) -> UInt16? {
-    for line in log.split(separator: "\n") where line.contains("listening") && line.contains("kind=\(kind)") {
+  /// The port in the first line that says where a TCP listener of this purpose listens.
+  private static func port(for purpose: String, in log: String) -> UInt16? {
+    for line in log.split(separator: "\n") where line.contains("msg=listening") && line.contains("for=\(purpose)") {
       guard let address = line.range(of: "127.0.0.1:") else { continue }
       return UInt16(line[address.upperBound...].prefix { $0.isNumber })
     }
