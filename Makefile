@@ -1,0 +1,122 @@
+# make run           build bearerd and play its demonstration      (ARGS=--keep: leave it running)
+# make test          build everything and run every test           (TEST_ARGS: for `swift test`)
+# make build         the release binary, .build/release/bearerd
+# make check-config  what bearerd says of a configuration          (CONFIG=config/bearerd.toml)
+# make install       binary, systemd units, default configuration  (PREFIX=/usr DESTDIR=)
+# make clean         remove what was built
+#
+# `run`, `build` and `test` first install the Debian packages that are missing (as root), or name them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PREFIX ?= /usr
+DESTDIR ?=
+CONFIG ?= config/bearerd.toml
+ARGS ?=
+TEST_ARGS ?=
+
+# nginx lies in sbin, which is not in every PATH.
+export PATH := $(PATH):/opt/swift/usr/bin:/usr/sbin:/sbin
+RELEASE := .build/release/bearerd
+DEBUG := .build/debug/bearerd
+
+.PHONY: run test build check-config install clean packages test-packages
+.NOTPARALLEL:
+
+run: build
+	$(RELEASE) demo $(ARGS)
+
+build: packages
+	swift build -c release --product bearerd --static-swift-stdlib
+
+# The release binary serves in the end-to-end tests; the debug one has the fault points at which it is killed.
+test: test-packages build
+	BEARERD_BINARY="$(CURDIR)/$(RELEASE)" BEARERD_FAULT_BINARY="$(CURDIR)/$(DEBUG)" \
+	  swift test --disable-xctest $(TEST_ARGS)
+
+check-config: build
+	$(RELEASE) check --config $(CONFIG)
+
+install:
+	test -x $(RELEASE) || { echo "install: run 'make build' first" >&2; exit 1; }
+	install -D -m 755 -s $(RELEASE) $(DESTDIR)$(PREFIX)/bin/bearerd
+	for unit in bearerd.service bearerd.socket; do
+	  install -D -m 644 systemd/$$unit $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit
+	done
+	sed -i 's|/usr/bin/bearerd|$(PREFIX)/bin/bearerd|' $(DESTDIR)$(PREFIX)/lib/systemd/system/bearerd.service
+	for example in config/examples/*.toml; do
+	  install -D -m 644 $$example $(DESTDIR)$(PREFIX)/share/doc/bearerd/$${example#config/}
+	done
+	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/bearerd/copyright
+	# A configuration that is there is the machine's own.
+	if [ ! -e $(DESTDIR)/etc/bearerd/bearerd.toml ]; then
+	  install -D -m 644 config/bearerd.toml $(DESTDIR)/etc/bearerd/bearerd.toml
+	fi
+	# Into a package's tree no account is made: that is for the package's scripts.
+	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && ! getent passwd bearerd >/dev/null; then
+	  useradd --system --user-group --home-dir /var/lib/bearerd --no-create-home --shell /usr/sbin/nologin bearerd
+	fi
+
+clean:
+	rm -rf .build
+
+# ---------------------------------------------------------------------------------------------------------------
+# Packages. What counts is whether a thing works, not which package brought it: `need PROOF PACKAGE...`.
+
+define install_missing
+missing=
+need() { if ! eval "$$1" >/dev/null 2>&1; then shift; missing="$$missing $$*"; fi; }
+$(1)
+if [ -z "$$missing" ]; then exit 0; fi
+if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+  echo "packages are missing; install them, then try again:" >&2
+  echo "  sudo apt-get install --no-install-recommends$$missing" >&2
+  exit 1
+fi
+echo "installing:$$missing"
+log=$$(mktemp)
+trap 'rm -f "$$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+{ apt-get -q update && apt-get -q install -y --no-install-recommends $$missing; } >"$$log" 2>&1 || {
+  cat "$$log" >&2
+  exit 1
+}
+endef
+
+define build_needs
+command -v swift >/dev/null || {
+  echo "no swift in PATH or /opt/swift/usr/bin: install Swift 6.3.1 or later from https://swift.org/install" >&2
+  exit 1
+}
+need 'swift package --version' libcurl4 libxml2 libsqlite3-0 libncurses6
+need 'command -v git' git
+need 'ls /etc/ssl/certs/ca-certificates.crt' ca-certificates
+need 'command -v ld' binutils
+need 'ls /usr/include/c++/*/string' libstdc++-12-dev
+need 'command -v pkg-config' pkg-config
+need 'pkg-config --exists libnghttp2' libnghttp2-dev
+need 'pkg-config --atleast-version=3 openssl' libssl-dev
+endef
+
+define test_needs
+need 'command -v curl' curl
+need 'command -v openssl' openssl
+need 'command -v nginx' nginx-light
+need 'command -v nghttp' nghttp2-client
+need 'command -v prlimit' util-linux
+need 'python3 -c "import venv, ensurepip"' python3 python3-venv
+need 'command -v node' nodejs
+need 'command -v javac' default-jdk-headless
+endef
+
+packages:
+	@$(call install_missing,$(build_needs))
+
+# All at once, so that the lists of packages are fetched once.
+test-packages:
+	@$(call install_missing,$(build_needs)
+	$(test_needs))
