@@ -176,7 +176,7 @@ public struct Exchange: Sendable {
     let step = transition(on: input, body: body)
     state = step.next
     if step.action == .discardAndReopen { isReplay = true }
-    if case .openUpstream(fresh: true) = step.action, !isReplay { hasRetriedPooled = true }
+    if case .openUpstream(fresh: true) = step.action { hasRetriedPooled = true }
     return step.action
   }
 
