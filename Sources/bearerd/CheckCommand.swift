@@ -24,8 +24,6 @@ struct CheckCommand: ParsableCommand {
     case .failure(let failure): throw CommandFailure(failure.errors, path: path)
     case .success(let configuration): checked = configuration
     }
-    let errors = checked.checkFiles()
-    guard errors.isEmpty else { throw CommandFailure(errors, path: path) }
     if effective {
       try Output.write(checked.effective)
     } else {
@@ -35,6 +33,7 @@ struct CheckCommand: ParsableCommand {
 
   private static func summary(of configuration: Configuration) -> String {
     func count(_ number: Int, _ noun: String) -> String { number == 1 ? "1 \(noun)" : "\(number) \(noun)s" }
-    return count(configuration.upstreams.count, "upstream") + " on " + count(configuration.listeners.count, "listener")
+    return count(configuration.upstreams.count, "upstream") + " on "
+      + count(configuration.listeners.count, "listener")
   }
 }

@@ -7,7 +7,8 @@ import Daemon
 struct ConfigurationOption: ParsableArguments {
   @Option(
     help: ArgumentHelp(
-      "The configuration file. Default: $BEARERD_CONFIG, else \(Configuration.defaultPath).", valueName: "path"))
+      "The configuration file. Default: $BEARERD_CONFIG, else \(Configuration.defaultPath).", valueName: "path")
+  )
   var config: String?
 
   /// nil where nobody names a file: then the default one may be absent.

@@ -1,5 +1,5 @@
-import Chronology
 import CLinux
+import Chronology
 import Glibc
 
 /// What the commands say: results on standard output, everything else on standard error.

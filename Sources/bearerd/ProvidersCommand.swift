@@ -37,12 +37,12 @@ struct ProvidersCommand: ParsableCommand {
   }
 
   private static var table: String {
-    var table = TextTable("NAME", "FOR", "ENDPOINT", "MUST BE GIVEN", "ROTATION", "ON UNKNOWN OUTCOME")
+    var table = TextTable("NAME", "ENDPOINT, OR WHAT MUST BE GIVEN", "ROTATION", "ON UNKNOWN", "SUMMARY")
     for preset in Presets.all {
       let missing = preset.missingSettings
       table.add(
-        preset.name, preset.summary, preset.endpoint ?? "-", missing.isEmpty ? "-" : missing.joined(separator: ", "),
-        preset.rotation.rawValue, preset.onUnknown.rawValue)
+        preset.name, missing.isEmpty ? preset.endpoint ?? "" : "give " + missing.joined(separator: ", "),
+        preset.rotation.rawValue, preset.onUnknown.rawValue, preset.summary)
     }
     return table.text
   }
@@ -100,7 +100,8 @@ enum ProviderText {
     "known_codes": "Nothing happened: tried again after a back-off.",
     "dead_statuses": "The same by HTTP status, where no code decides.",
     "every_other_status_is_known": "Whether every other complete answer leaves the session as it was.",
-    "rotation": "Whether an answer brings a new refresh token and ends the old one: always, sometimes or never.",
+    "rotation":
+      "Whether an answer brings a new refresh token and ends the old one: always, sometimes or never.",
     "grace": "How long a used refresh token may be sent once more: a duration, none or unlimited.",
     "on_unknown": "After a refresh whose outcome is unknown: quarantine, clear or replay-in-grace.",
     "leeway": "A request refreshes first when the access token ends within this time.",

@@ -21,7 +21,7 @@ struct RunCommand: ParsableCommand {
   func run() throws {
     let code = Daemon.run(
       configurationPath: file.path, environment: ProcessEnvironment.all,
-      logFormat: logFormat?.setting)
+      logFormat: logFormat?.setting, version: BearerdVersion.text)
     if code != 0 { throw ExitCode(code) }
   }
 }

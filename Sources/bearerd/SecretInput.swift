@@ -55,13 +55,15 @@ enum SecretInput {
     let before = settings
     // ISIG too: a signal's end would leave the terminal mute.
     settings.c_lflag &= ~tcflag_t(ECHO | ICANON | ISIG)
+    // Before the question: what is typed at once would be shown, or lost. Nothing is flushed, for two lines may be
+    // pasted together.
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &settings)
     Output.ask(question)
-    tcsetattr(STDIN_FILENO, TCSAFLUSH, &settings)
     var line: [UInt8] = []
     line.reserveCapacity(RefreshOutcome.tokenBytesMax + 2)
     defer {
       var original = before
-      tcsetattr(STDIN_FILENO, TCSAFLUSH, &original)
+      tcsetattr(STDIN_FILENO, TCSADRAIN, &original)
       Output.ask("\n")
       wipe(&line)
     }
@@ -69,7 +71,9 @@ enum SecretInput {
       var byte: UInt8 = 0
       let count = Glibc.read(STDIN_FILENO, &byte, 1)
       if count < 0, errno == EINTR { continue }
-      guard count == 1 else { throw CommandFailure(Sysexit.inputOutput, "the terminal went away: nothing was stored") }
+      guard count == 1 else {
+        throw CommandFailure(Sysexit.inputOutput, "the terminal went away: nothing was stored")
+      }
       switch byte {
       case 0x0A, 0x0D: return line.isEmpty ? nil : Secret(bytes: line)
       case 0x03, 0x04, 0x1C: throw CommandFailure(130, "broken off: nothing was stored")
@@ -77,7 +81,8 @@ enum SecretInput {
       case 0x15: line.removeAll(keepingCapacity: true)
       default:
         guard line.count <= RefreshOutcome.tokenBytesMax else {
-          throw CommandFailure(Sysexit.dataError, "this is longer than a token may be (16 KiB): nothing was stored")
+          throw CommandFailure(
+            Sysexit.dataError, "this is longer than a token may be (16 KiB): nothing was stored")
         }
         line.append(byte)
       }

@@ -10,19 +10,22 @@ struct SessionAddCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "add", abstract: "Store a login: its access token, its refresh token, or both.",
     discussion: """
-      Tokens come from files, standard input or a question on the terminal; never from arguments, which other users
-      can read. `-` is standard input. An existing session of that name is replaced.
+      Tokens come from files, standard input (`-`) or a question on the
+      terminal; never from arguments, which other users can read. An existing
+      session of that name is replaced.
 
       Examples:
         bearerd session add ci --provider github --from-json answer.json
-        pass show api/refresh | bearerd session add ci --provider veloready --refresh-token-file -
-        bearerd session add ci --provider supabase --from-json - --if-absent < /run/secrets/login
+        pass api | bearerd session add ci --provider okta --refresh-token-file -
+        bearerd session add ci --provider okta --from-json - --if-absent < login
       """)
 
   @OptionGroup var name: SessionName
   @OptionGroup var options: StoreOptions
 
-  @Option(help: ArgumentHelp("Who issued the tokens: a provider of the configuration, or a preset.", valueName: "name"))
+  @Option(
+    help: ArgumentHelp(
+      "Who issued the tokens: a provider of the configuration, or a preset.", valueName: "name"))
   var provider: String
 
   @Option(help: ArgumentHelp("The file that holds the access token.", valueName: "file"))
@@ -33,16 +36,21 @@ struct SessionAddCommand: ParsableCommand {
 
   @Option(
     name: .customLong("from-json"),
-    help: ArgumentHelp("The file that holds the provider's whole answer to a sign-in, a JSON object.", valueName: "file"))
+    help: ArgumentHelp(
+      "The file that holds the provider's whole answer to a sign-in, a JSON object.", valueName: "file"))
   var answer: String?
 
   @Option(help: ArgumentHelp("Seconds from now until the access token ends.", valueName: "seconds"))
   var expiresIn: String?
 
-  @Option(help: ArgumentHelp("When the access token ends: RFC 3339, or seconds since the epoch.", valueName: "time"))
+  @Option(
+    help: ArgumentHelp("When the access token ends: RFC 3339, or seconds since the epoch.", valueName: "time"))
   var expiresAt: String?
 
-  @Flag(help: "Keep a session that is there, unless it is over and this is a new login: for containers that import at every start.")
+  @Flag(
+    help:
+      "Keep a session that is there, unless it is over and this is a new login: for containers that import at every start."
+  )
   var ifAbsent = false
 
   @Flag(help: "Add a refresh token that was used before, or that another session holds.")
@@ -56,7 +64,8 @@ struct SessionAddCommand: ParsableCommand {
     guard let settings = configuration.provider(named: provider) else { throw unknownProvider(configuration) }
     var draft = TokenDraft(provider: settings)
     take(into: &draft)
-    let isAsking = answer == nil && accessTokenFile == nil && refreshTokenFile == nil && isatty(STDIN_FILENO) == 1
+    let isAsking =
+      answer == nil && accessTokenFile == nil && refreshTokenFile == nil && isatty(STDIN_FILENO) == 1
     if !isAsking { try finish(&draft) }
     let store = try StoreOwner.open(configuration)
     if isAsking {
@@ -80,7 +89,8 @@ struct SessionAddCommand: ParsableCommand {
 
   private func take(into draft: inout TokenDraft) {
     if answer != nil, accessTokenFile != nil || refreshTokenFile != nil {
-      return draft.note("`--from-json` holds both tokens: leave out `--access-token-file` and `--refresh-token-file`")
+      return draft.note(
+        "`--from-json` holds both tokens: leave out `--access-token-file` and `--refresh-token-file`")
     }
     if accessTokenFile == "-", refreshTokenFile == "-" {
       return draft.note("standard input can hold one token: put the other one into a file")
@@ -90,12 +100,13 @@ struct SessionAddCommand: ParsableCommand {
     if let refreshTokenFile { draft.takeRefreshToken(refreshTokenFile) }
     draft.takeLifetime(expiresIn: expiresIn, expiresAt: expiresAt)
     if verify, draft.provider.validateURL == nil {
-      draft.note("provider “\(provider)” has no `validate_url`: set it in the configuration, or leave out `--verify`")
+      draft.note(
+        "provider “\(provider)” has no `validate_url`: set it in the configuration, or leave out `--verify`")
     }
   }
 
   private func finish(_ draft: inout TokenDraft) throws(CommandFailure) {
-    draft.checkComplete(now: .now, hasLifetimeOption: expiresIn != nil || expiresAt != nil)
+    draft.checkComplete()
     if !draft.problems.isEmpty { throw CommandFailure(Sysexit.usage, draft.problems) }
   }
 

@@ -9,7 +9,7 @@ struct SessionListCommand: ParsableCommand {
     commandName: "list", abstract: "List the stored logins in the order of their names.",
     discussion: """
       Example:
-        bearerd session list --json | jq -r '.sessions[] | select(.state == "dead") | .name'
+        bearerd session list --json | jq '.sessions[] | select(.state=="dead")'
       """)
 
   @OptionGroup var options: StoreOptions
@@ -76,7 +76,9 @@ struct SessionListCommand: ParsableCommand {
   }
 
   /// nil where it was removed meanwhile.
-  private static func entry(_ name: String, in store: FileSessionStore, _ configuration: Configuration) -> Entry? {
+  private static func entry(_ name: String, in store: FileSessionStore, _ configuration: Configuration)
+    -> Entry?
+  {
     do throws(StoreFault) {
       let (record, intent) = try store.look(name)
       return .readable(

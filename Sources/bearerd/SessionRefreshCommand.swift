@@ -9,8 +9,9 @@ struct SessionRefreshCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "refresh", abstract: "Refresh a login now and say what came of it.",
     discussion: """
-      Also goes on after the provider refused the configuration. Ends with 0 when there are new tokens, 75 when the
-      failure may pass, 77 when only a new login helps, 78 when the configuration must change.
+      Also goes on after the provider refused the configuration. Ends with 0 when
+      there are new tokens, 75 when the failure may pass, 77 when only a new login
+      helps, 78 when the configuration must change.
 
       Example:
         bearerd session refresh ci
@@ -23,20 +24,20 @@ struct SessionRefreshCommand: ParsableCommand {
     let configuration = try options.load()
     let store = try StoreOwner.open(configuration)
     let provider: String
-    let operations: SessionOperations
     do {
       provider = try store.load(name.text).provider
-      operations = try SessionOperations(configuration: configuration.admitting(provider: provider))
     } catch {
       throw CommandFailure(error)
     }
+    let operations = try SessionOperations.quiet(configuration.admitting(provider: provider))
     switch operations.refresh(name.text) {
     case .refreshed(let record, let isDurable):
       try tell("refreshed “\(name.text)”", record)
       if !isDurable {
         throw CommandFailure(
           Sysexit.inputOutput,
-          "the new tokens could not be written and are lost with this command: mend the disk, then sign in again")
+          "the new tokens could not be written and are lost with this command: mend the disk, then sign in again"
+        )
       }
     case .alreadyNewer(let record):
       try tell("another process had refreshed “\(name.text)” already", record)
@@ -81,7 +82,8 @@ struct SessionRefreshCommand: ParsableCommand {
       let wait = retryAfter.map { "in \($0.secondsRoundedUp) s" } ?? "later"
       return CommandFailure(
         Sysexit.temporaryFailure,
-        "the provider could not refresh now (\(printable(reason))), the session is as it was: try again \(wait)")
+        "the provider could not refresh now (\(printable(reason))), the session is as it was: try again \(wait)"
+      )
     case .outcomeUnknown(let reason): return unknown(reason, record, now, signIn)
     case .storeUnwritable(let detail):
       return CommandFailure(Sysexit.inputOutput, "nothing was sent: \(detail)")
@@ -92,7 +94,8 @@ struct SessionRefreshCommand: ParsableCommand {
     case .noEndpoint(let missing):
       return CommandFailure(
         Sysexit.configuration,
-        "refreshing needs `[provider.\(printable(provider))]` in the configuration: \(printable(missing)) is missing")
+        "refreshing needs `[provider.\(printable(provider))]` in the configuration: \(printable(missing)) is missing"
+      )
     }
   }
 

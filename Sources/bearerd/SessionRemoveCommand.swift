@@ -1,6 +1,6 @@
 import ArgumentParser
-import Chronology
 import CLinux
+import Chronology
 import Glibc
 import SessionStore
 
@@ -8,8 +8,9 @@ struct SessionRemoveCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "remove", abstract: "Forget a login on this machine.",
     discussion: """
-      The provider is not told: sign out there too if the login must end. Refresh tokens that were used up stay
-      known, so that they are not added again by mistake.
+      The provider is not told: sign out there too if the login must end. Refresh
+      tokens that were used up stay known, so that they are not added again by
+      mistake.
 
       Example:
         bearerd session remove ci --yes

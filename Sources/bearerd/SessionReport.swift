@@ -110,7 +110,8 @@ struct SessionReport {
     guard let ahead = timing.aheadAt(jitter: 0.5) else {
       return "by a request from \(timing.staleAt.described(at: now))"
     }
-    return now < ahead ? "ahead of time, about \(ahead.described(at: now))" : "at any time now, if the session is used"
+    return now < ahead
+      ? "ahead of time, about \(ahead.described(at: now))" : "at any time now, if the session is used"
   }
 
   /// What the state means.
@@ -122,17 +123,20 @@ struct SessionReport {
     case .active: return "it has no access token that serves; the next request refreshes first"
     case .refreshing: return "a refresh has been under way since \(intentStart)"
     case .interrupted:
-      return "a refresh was under way since \(intentStart) by a process that is gone: its outcome is unknown, and it "
+      return
+        "a refresh was under way since \(intentStart) by a process that is gone: its outcome is unknown, and it "
         + "will be classified at the next use"
     case .backoff:
       let until = record.backoff.map { $0.until.described(at: now) } ?? ""
       let count = record.backoff?.failures ?? 1
-      return "\(count == 1 ? "a refresh" : "\(count) refreshes in a row") failed in a way that may pass; the next one "
+      return
+        "\(count == 1 ? "a refresh" : "\(count) refreshes in a row") failed in a way that may pass; the next one "
         + "is tried after \(until)"
     case .misconfigured:
       return "the provider refused bearerd's settings or request, not the session; refreshing has stopped"
     case .fenced:
-      return "nobody knows whether its refresh token was used up, so it is never sent again; the access token serves "
+      return
+        "nobody knows whether its refresh token was used up, so it is never sent again; the access token serves "
         + "until it expires"
     case .expired: return "its access token has expired and it has no refresh token"
     case .dead: return Self.explanation(ofDeath: reason ?? "")
@@ -154,7 +158,8 @@ struct SessionReport {
     switch state {
     case .active, .refreshing, .backoff: return nil
     case .interrupted: return "nothing, or classify it now: bearerd session refresh \(argument)"
-    case .misconfigured: return "mend `[provider.\(printable(record.provider))]`, then: bearerd session refresh \(argument)"
+    case .misconfigured:
+      return "mend `[provider.\(printable(record.provider))]`, then: bearerd session refresh \(argument)"
     case .fenced: return "before it expires, \(add)"
     case .expired, .dead: return add
     case .unreadable: return "repair the file, or remove it: bearerd session remove \(argument)"
@@ -165,12 +170,14 @@ struct SessionReport {
 
   /// As one word of a shell.
   static func quoted(_ text: String) -> String {
-    let isPlain = !text.isEmpty && text.utf8.allSatisfy { byte in
-      switch byte {
-      case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-      default: "-_.@%+=:,/".utf8.contains(byte)
+    let isPlain =
+      !text.isEmpty
+      && text.utf8.allSatisfy { byte in
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: "-_.@%+=:,/".utf8.contains(byte)
+        }
       }
-    }
     return isPlain ? text : "'\(printable(text).replacing("'", with: "'\\''"))'"
   }
 

@@ -28,7 +28,8 @@ struct SessionShowCommand: ParsableCommand {
       throw CommandFailure(error)
     }
     let report = SessionReport(
-      found.record, provider: configuration.provider(named: found.record.provider), intent: found.intent, now: .now)
+      found.record, provider: configuration.provider(named: found.record.provider), intent: found.intent,
+      now: .now)
     if json {
       try JSONOutput.write(SessionJSON(report))
     } else {
@@ -48,10 +49,13 @@ extension SessionReport {
     text += field("provider", providerLine)
     text += field("generation", "\(record.generation)")
     text += field("access token", accessToken)
-    text += field("obtained", "\(record.obtainedAt.described(at: now))\(record.isImported ? ", by `session add`" : "")")
+    text += field(
+      "obtained", "\(record.obtainedAt.described(at: now))\(record.isImported ? ", by `session add`" : "")")
     text += field("refreshing", refreshing)
     for (label, value) in troubles { text += field(label, value) }
-    if !record.spent.isEmpty { text += field("spent", "\(record.spent.count) refresh tokens are known to be used up") }
+    if !record.spent.isEmpty {
+      text += field("spent", "\(record.spent.count) refresh tokens are known to be used up")
+    }
     return text
   }
 
@@ -71,10 +75,14 @@ extension SessionReport {
     }
     if let backoff = record.backoff {
       lines.append(
-        ("back-off", "until \(backoff.until.described(at: now)), failure \(backoff.failures): \(printable(backoff.reason))"))
+        (
+          "back-off",
+          "until \(backoff.until.described(at: now)), failure \(backoff.failures): \(printable(backoff.reason))"
+        ))
     }
     if let started = record.intent {
-      lines.append(("intent", "since \(started.startedAt.described(at: now)), asked by \(started.trigger.words)"))
+      lines.append(
+        ("intent", "since \(started.startedAt.described(at: now)), asked by \(started.trigger.words)"))
     }
     if let graceUntil = record.graceUntil {
       lines.append(("grace", "the refresh token may be sent once more until \(graceUntil.described(at: now))"))

@@ -2,13 +2,15 @@ import ArgumentParser
 import BearerPolicy
 import Configuration
 import Daemon
+import Logging
 import SessionStore
 
 struct SessionVerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "verify", abstract: "Send the access token to the provider's validate_url and say what came back.",
+    commandName: "verify", abstract: "Try the access token at the provider's validate_url.",
     discussion: """
-      Refreshes nothing. Ends with 0 when the token was accepted, 77 when it was rejected, 75 when nobody could tell.
+      Refreshes nothing. Ends with 0 when the token was accepted, 77 when it was
+      rejected, 75 when nobody could tell.
 
       Example:
         bearerd session verify ci
@@ -33,13 +35,7 @@ struct SessionVerifyCommand: ParsableCommand {
 enum SessionVerification {
   /// Call as the store's owner.
   static func run(_ name: String, _ configuration: Configuration) throws(CommandFailure) {
-    let operations: SessionOperations
-    do {
-      operations = try SessionOperations(configuration: configuration)
-    } catch {
-      throw CommandFailure(error)
-    }
-    switch operations.verify(name) {
+    switch try SessionOperations.quiet(configuration).verify(name) {
     case .accepted(let status):
       try Output.write("the provider accepted the access token of “\(name)” (HTTP \(status))\n")
     case .rejected(let status):
@@ -61,6 +57,18 @@ enum SessionVerification {
     case .noToken(let reason):
       throw CommandFailure(
         Sysexit.noPermission, "there is no access token to try: \(printable(reason))")
+    }
+  }
+}
+
+extension SessionOperations {
+  /// Without a log: the command says itself what came of it. Call as the store's owner.
+  static func quiet(_ configuration: Configuration) throws(CommandFailure) -> SessionOperations {
+    do throws(StartFault) {
+      return try SessionOperations(
+        configuration: configuration, logger: Logger(label: "bearerd") { _ in SwiftLogNoOpLogHandler() })
+    } catch {
+      throw CommandFailure(Sysexit.configuration, error.description)
     }
   }
 }

@@ -25,7 +25,8 @@ struct TokenAnswer {
     read.accessToken = problems.token(
       in: answer, at: [paths.bearer] + usualNames(ofBearer: paths.bearer), TokenText.accessToken)
     read.refreshToken = problems.token(
-      in: answer, at: [paths.refresh].compactMap(\.self) + ["refresh_token", "refreshToken"], TokenText.refreshToken)
+      in: answer, at: [paths.refresh].compactMap(\.self) + ["refresh_token", "refreshToken"],
+      TokenText.refreshToken)
     problems.check(type: paths.tokenType.flatMap { answer[$0] } ?? answer["token_type"])
     read.readLifetime(of: answer, provider)
     return problems.texts.isEmpty ? .success(read) : .failure(problems)

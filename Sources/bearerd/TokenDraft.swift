@@ -11,6 +11,10 @@ struct TokenDraft {
   private var lifetime = Expiry.Members()
   private var sources: [ExpirySource]
   private var isAnswer = false
+  /// Named, perhaps unreadable: then that is the problem, not that it is missing.
+  private var isAccessTokenNamed = false
+  private var isRefreshTokenNamed = false
+  private var isLifetimeNamed = false
 
   init(provider: Provider) {
     self.provider = provider
@@ -36,10 +40,12 @@ struct TokenDraft {
   }
 
   mutating func takeAccessToken(_ path: String) {
+    isAccessTokenNamed = true
     accessToken = take(path, TokenText.accessToken)
   }
 
   mutating func takeRefreshToken(_ path: String) {
+    isRefreshTokenNamed = true
     refreshToken = take(path, TokenText.refreshToken)
   }
 
@@ -52,10 +58,15 @@ struct TokenDraft {
     }
   }
 
-  /// Asks for both; Enter alone leaves one out.
+  /// Asks for both, and for the lifetime where the provider needs it; Enter alone leaves one out.
   mutating func ask() throws(CommandFailure) {
-    accessToken = ask(try SecretInput.prompt("Access token (not shown; Enter for none): "), TokenText.accessToken)
-    refreshToken = ask(try SecretInput.prompt("Refresh token (not shown; Enter for none): "), TokenText.refreshToken)
+    accessToken = ask(
+      try SecretInput.prompt("Access token (not shown; Enter for none): "), TokenText.accessToken)
+    refreshToken = ask(
+      try SecretInput.prompt("Refresh token (not shown; Enter for none): "), TokenText.refreshToken)
+    guard accessToken != nil, lacksLifetime else { return }
+    Output.ask("Seconds until the access token ends: ")
+    takeLifetime(expiresIn: readLine() ?? "", expiresAt: nil)
   }
 
   private mutating func ask(_ given: Secret?, _ judge: (Secret) -> Result<Secret, InputProblem>) -> Secret? {
@@ -70,7 +81,9 @@ struct TokenDraft {
 
   /// A person's word counts even where the provider's answers have no such member.
   mutating func takeLifetime(expiresIn: String?, expiresAt: String?) {
-    if expiresIn != nil || expiresAt != nil { lifetime = Expiry.Members() }
+    guard expiresIn != nil || expiresAt != nil else { return }
+    isLifetimeNamed = true
+    lifetime = Expiry.Members()
     if let expiresIn {
       lifetime.expiresIn = LifetimeText.interval(expiresIn)
       sources.append(.expiresIn)
@@ -85,37 +98,58 @@ struct TokenDraft {
     }
   }
 
-  /// What the provider needs and nobody gave, each thing on its own.
-  ///
-  /// Call once, after everything was taken; says nothing where an input is wrong already, for then a token is
-  /// missing because it could not be read.
-  mutating func checkComplete(now: WallTime, hasLifetimeOption: Bool) {
+  /// A provider whose only sources are the answer's members always tells the lifetime.
+  private var lacksLifetime: Bool {
+    !isLifetimeNamed && !provider.expirySources.contains(.jwt) && lifetime == Expiry.Members()
+  }
+
+  /// Notes what the provider needs and nobody gave, each thing on its own. Call once, after everything was taken.
+  mutating func checkComplete() {
+    if isAnswer {
+      checkAnswer()
+    } else {
+      checkTokens()
+    }
+  }
+
+  private mutating func checkAnswer() {
+    // In an answer that is wrong already everything is missing.
     guard problems.isEmpty else { return }
     let paths = provider.response
-    let name = provider.name
-    if accessToken == nil, isAnswer {
-      note("`\(paths.bearer)` is missing in the answer: it holds the access token of provider “\(name)”")
+    if accessToken == nil {
+      note(
+        "`\(paths.bearer)` is missing in the answer: it holds the access token of provider “\(provider.name)”")
     }
     if refreshToken == nil, provider.rotation == .always {
       note(
-        isAnswer
-          ? "`\(paths.refresh ?? "refresh_token")` is missing in the answer: provider “\(name)” gives a refresh token "
-            + "each time"
-          : "a refresh token is missing: provider “\(name)” needs one; give it with `--refresh-token-file`")
-    } else if accessToken == nil, refreshToken == nil, !isAnswer {
+        "`\(paths.refresh ?? "refresh_token")` is missing in the answer: provider “\(provider.name)” gives a refresh "
+          + "token each time")
+    }
+    if lacksLifetime {
+      note(
+        "`\(paths.expiresIn ?? "expires_in")` is missing in the answer: give the lifetime with `--expires-in`")
+    }
+  }
+
+  private mutating func checkTokens() {
+    let hasAccessToken = isAccessTokenNamed || accessToken != nil
+    let hasRefreshToken = isRefreshTokenNamed || refreshToken != nil
+    if !hasRefreshToken, provider.rotation == .always {
+      note(
+        "a refresh token is missing: provider “\(provider.name)” needs one; give it with `--refresh-token-file`"
+      )
+    } else if !hasAccessToken, !hasRefreshToken {
       note(
         "no token is given: name its file with `--refresh-token-file` or `--access-token-file` (`-` is standard "
           + "input), or hand in the provider's answer with `--from-json`")
     }
-    if accessToken == nil, hasLifetimeOption, !isAnswer {
-      note("`--expires-in` and `--expires-at` say when the access token ends, but none is given")
-    }
-    // A provider whose only sources are these always tells the lifetime.
-    if accessToken != nil, !provider.expirySources.contains(.jwt), expiry(now: now).source == .fallback {
+    if hasAccessToken, lacksLifetime {
       note(
-        isAnswer && paths.expiresIn != nil
-          ? "`\(paths.expiresIn ?? "")` is missing in the answer: give the lifetime with `--expires-in`"
-          : "the access token's lifetime is missing: provider “\(name)” needs it; give it with `--expires-in`")
+        "the access token's lifetime is missing: provider “\(provider.name)” needs it; give it with `--expires-in`"
+      )
+    }
+    if !hasAccessToken, isLifetimeNamed {
+      note("`--expires-in` and `--expires-at` say when the access token ends, but none is given")
     }
   }
 
@@ -125,13 +159,15 @@ struct TokenDraft {
     var judged = provider
     judged.expirySources = sources
     return Expiry.decide(
-      answer: lifetime, bearer: accessToken, provider: judged, receivedAt: now, serverDate: nil, issuedNow: false)
+      answer: lifetime, bearer: accessToken, provider: judged, receivedAt: now, serverDate: nil,
+      issuedNow: false)
   }
 
   func record(name: String, now: WallTime) -> SessionRecord {
     let expiry = expiry(now: now)
     return SessionRecord(
-      name: name, provider: provider.name, accessToken: accessToken, refreshToken: refreshToken, obtainedAt: now,
+      name: name, provider: provider.name, accessToken: accessToken, refreshToken: refreshToken,
+      obtainedAt: now,
       expiresAt: expiry.expiresAt, expirySource: expiry.source, isImported: true)
   }
 

@@ -87,5 +87,6 @@ func jwt(expiring: Date) -> String {
     Data(text.utf8).base64EncodedString().replacingOccurrences(of: "=", with: "")
       .replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
   }
-  return part(#"{"alg":"none"}"#) + "." + part(#"{"exp":\#(Int(expiring.timeIntervalSince1970))}"#) + ".signature"
+  return part(#"{"alg":"none"}"#) + "." + part(#"{"exp":\#(Int(expiring.timeIntervalSince1970))}"#)
+    + ".signature"
 }

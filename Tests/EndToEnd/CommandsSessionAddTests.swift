@@ -31,7 +31,8 @@ import Testing
   func standardInput() throws {
     let scene = try CommandLineScene()
     let said = try scene.session(
-      "add", "ci", "--provider", "veloready", "--refresh-token-file", "-", input: scene.secret("refresh-2") + "\n")
+      "add", "ci", "--provider", "veloready", "--refresh-token-file", "-",
+      input: scene.secret("refresh-2") + "\n")
     #expect(said.exit == 0, "\(said.error)")
     let record = try scene.stored("ci")
     #expect(record.refreshToken == Secret("refresh-2"))
@@ -50,7 +51,8 @@ import Testing
 
   static let answers: [Answer] = [
     .init(
-      provider: "oauth2", json: #"{"access_token":"a-1","refresh_token":"r-1","expires_in":60,"token_type":"Bearer"}"#,
+      provider: "oauth2",
+      json: #"{"access_token":"a-1","refresh_token":"r-1","expires_in":60,"token_type":"Bearer"}"#,
       source: .expiresIn, lifetime: 60),
     .init(
       provider: "remote-auth-service", json: #"{"data":{"accessToken":"a-1","refreshToken":"r-1"}}"#,
@@ -59,7 +61,8 @@ import Testing
       provider: "mobile-core-kit", json: #"{"accessToken":"a-1","refreshToken":"r-1","expiresIn":120}"#,
       source: .expiresIn, lifetime: 120),
     .init(
-      provider: "network-service", json: #"{"token":"a-1","refreshToken":"r-1"}"#, source: .fallback, lifetime: 900),
+      provider: "network-service", json: #"{"token":"a-1","refreshToken":"r-1"}"#, source: .fallback,
+      lifetime: 900),
     // A number as a string; the identity token is the bearer, not the access token beside it.
     .init(
       provider: "firebase",
@@ -81,7 +84,8 @@ import Testing
   @Test("takes a provider's whole answer as it is", arguments: answers)
   func answer(_ answer: Answer) throws {
     let scene = try CommandLineScene()
-    let said = try scene.session("add", "ci", "--provider", answer.provider, "--from-json", "-", input: answer.json)
+    let said = try scene.session(
+      "add", "ci", "--provider", answer.provider, "--from-json", "-", input: answer.json)
     #expect(said.exit == 0, "\(said.error)")
     let record = try scene.stored("ci")
     #expect(record.accessToken == Secret("a-1"))
@@ -106,7 +110,8 @@ import Testing
     #expect(one.expiresAt.since(exact).milliseconds.magnitude <= 1000)
     #expect(
       try scene.session(
-        "add", "two", "--provider", "oauth2", "--access-token-file", token, "--expires-at", "2027-01-01T00:00:00Z"
+        "add", "two", "--provider", "oauth2", "--access-token-file", token, "--expires-at",
+        "2027-01-01T00:00:00Z"
       ).exit == 0)
     #expect(try scene.stored("two").expiresAt <= exact + .seconds(1))
   }
@@ -121,8 +126,10 @@ import Testing
   }
 
   static let refused: [Refused] = [
-    .init(arguments: ["--provider", "nobody"], said: ["no provider is named “nobody”", "oauth2", "[provider.NAME]"]),
-    .init(arguments: ["--provider", "oauth2"], said: ["no token is given", "--refresh-token-file", "--from-json"]),
+    .init(
+      arguments: ["--provider", "nobody"], said: ["no provider is named “nobody”", "oauth2", "[provider.NAME]"]),
+    .init(
+      arguments: ["--provider", "oauth2"], said: ["no token is given", "--refresh-token-file", "--from-json"]),
     .init(
       arguments: ["--provider", "veloready", "--access-token-file", "GOOD"],
       said: ["a refresh token is missing", "lifetime is missing", "--expires-in"]),
@@ -132,10 +139,13 @@ import Testing
         "--expires-in", "soon", "--expires-at", "tomorrow", "--verify",
       ],
       said: [
-        "/nonexistent: No such file", "is empty", "`--expires-in` takes", "`--expires-at` takes", "`validate_url`",
+        "/nonexistent: No such file", "is empty", "`--expires-in` takes", "`--expires-at` takes",
+        "`validate_url`",
       ]),
     .init(
-      arguments: ["--provider", "oauth2", "--access-token-file", "TWO-LINES", "--refresh-token-file", "CONTROL"],
+      arguments: [
+        "--provider", "oauth2", "--access-token-file", "TWO-LINES", "--refresh-token-file", "CONTROL",
+      ],
       said: ["TWO-LINES: is not one token", "CONTROL: is not one token"]),
     .init(arguments: ["--provider", "oauth2", "--access-token-file", "LONG"], said: ["at most 16 KiB"]),
     .init(
@@ -193,7 +203,8 @@ import Testing
     let refused = try scene.session("add", "two", "--provider", "oauth2", "--refresh-token-file", refresh)
     #expect(refused.exit == 65)
     #expect(refused.error.contains("“one”") && refused.error.contains("--force"))
-    let forced = try scene.session("add", "two", "--provider", "oauth2", "--refresh-token-file", refresh, "--force")
+    let forced = try scene.session(
+      "add", "two", "--provider", "oauth2", "--refresh-token-file", refresh, "--force")
     #expect(forced.exit == 0, "\(forced.error)")
   }
 
