@@ -28,7 +28,7 @@ public enum FlightFailure: Equatable, Sendable {
   /// The provider's settings make no request; the text says what is missing.
   case noEndpoint(missing: String)
 
-  init(_ trouble: StoreTrouble) {
+  public init(_ trouble: StoreTrouble) {
     switch trouble.kind {
     case .missing: self = .missing
     case .unreadable, .unparsable, .undecryptable, .insecure: self = .storeUnreadable(detail: trouble.detail)

@@ -20,10 +20,9 @@ enum Refusals {
   }
 
   /// - Parameter failure: what the flight said; nil where none was tried.
-  static func make(
-    _ name: String, _ record: SessionRecord?, _ failure: FlightFailure?, provider: Provider, settings: String,
-    now: WallTime
-  ) -> BearerRefusal {
+  static func make(_ ledger: SessionLedger, _ failure: FlightFailure?, now: WallTime) -> BearerRefusal {
+    let name = ledger.name
+    let record = ledger.record
     if let record {
       switch record.standing {
       case .dead(let reason, _): return dead(name, reason)
@@ -32,8 +31,9 @@ enum Refusals {
       }
     }
     if let failure { return explain(name, failure, record, now) }
-    guard let record else { return missing(name) }
-    let permission = record.refreshPermission(provider: provider, now: now, trigger: .preflight, settings: settings)
+    guard let record else { return unreadable(name, ledger.trouble) }
+    let permission = record.refreshPermission(
+      provider: ledger.provider, now: now, trigger: .preflight, settings: ledger.settings)
     guard let failure = Self.failure(permission) else {
       return BearerRefusal(
         code: .refreshUnavailable, detail: "The access token of session '\(name)' was rejected.",

@@ -37,6 +37,7 @@ public final class SessionKeeper: @unchecked Sendable {
   private var entries: [Entry] = []
   private var slots: [String: Int] = [:]
   private var tallies = Tallies()
+  private var waiterCount: UInt64 = 0
   private var grounded: [@Sendable () -> Void] = []
 
   public struct SettingsOfRefresh: Sendable {
@@ -55,29 +56,15 @@ public final class SessionKeeper: @unchecked Sendable {
     public var waitersRefused: UInt64 = 0
   }
 
-  private struct Waiter {
-    let rejected: UInt64?
-    let answer: @Sendable (Int, BearerUpdate?, BearerAnswer) -> Void
+  private struct Entry {
+    var ledger: SessionLedger
+    /// Of the file that the ledger's record was read from; nil: read it again.
+    var stamp: FileStamp?
+    var parked: [UInt64: Parked] = [:]
+    var commands: [@Sendable (FlightResult) -> Void] = []
   }
 
-  private struct Entry {
-    let name: String
-    var record: SessionRecord?
-    var trouble: StoreTrouble?
-    var stamp: FileStamp?
-    var provider = Provider(name: "")
-    var settings = ""
-    /// The generation that a 401 was for, as long as nothing newer is here.
-    var rejected: UInt64?
-    /// Some upstream has accepted this generation.
-    var accepted: UInt64 = 0
-    var isRefreshing = false
-    var waiters: [Waiter] = []
-    /// The result of the last refresh is in memory only (I7).
-    var isDegraded = false
-    var coolDownUntil = Instant(nanoseconds: 0)
-    var routeCoolDowns: [Int: Instant] = [:]
-  }
+  private typealias Parked = @Sendable (Int, BearerUpdate?, BearerAnswer) -> Void
 
   public init(
     store: FileSessionStore, providers: [String: Provider], settings: SettingsOfRefresh, logger: Logger,
@@ -112,7 +99,7 @@ public final class SessionKeeper: @unchecked Sendable {
 
   private func makeSlot(_ name: String) -> Int {
     if let slot = slots[name] { return slot }
-    entries.append(Entry(name: name))
+    entries.append(Entry(ledger: SessionLedger(name: name)))
     slots[name] = entries.count - 1
     return entries.count - 1
   }
@@ -137,32 +124,33 @@ public final class SessionKeeper: @unchecked Sendable {
     }
   }
 
-  private func ask(
-    _ slot: Int, rejected: UInt64?, route: Int,
-    answer: @escaping @Sendable (Int, BearerUpdate?, BearerAnswer) -> Void
-  ) {
+  private func ask(_ slot: Int, rejected: UInt64?, route: Int, answer: @escaping Parked) {
     look(slot)
-    guard let record = entries[slot].record else {
-      let trouble = entries[slot].trouble
-      return answer(slot, nil, .unavailable(Refusals.unreadable(entries[slot].name, trouble)))
-    }
-    if let rejected {
-      // I5: somebody has refreshed since, or the answer was for a token long replaced.
-      if rejected != record.generation { return answerNow(slot, answer) }
-      if isCoolingDown(slot, route) { return answer(slot, nil, .ready(generation: rejected)) }
-      entries[slot].rejected = rejected
+    waiterCount += 1
+    let waiter = waiterCount
+    let outcome = entries[slot].ledger.ask(
+      waiter, rejected: rejected, route: route, waitersMax: settings.waitersMax, now: WallClock.now, at: BootClock.now)
+    if rejected != nil, entries[slot].ledger.rejected != nil {
       publish(slot, nil)
-      endIfFenced(slot)
+      saveEnd(slot, entries[slot].ledger.endIfFenced(now: WallClock.now))
     }
-    switch readiness(slot) {
-    case .ready, .unusable: answerNow(slot, answer)
-    case .refreshFirst:
-      guard entries[slot].waiters.count < settings.waitersMax else {
-        tallies.waitersRefused += 1
-        return answer(slot, nil, .unavailable(Refusals.tooManyWaiters(entries[slot].name)))
-      }
-      entries[slot].waiters.append(Waiter(rejected: rejected, answer: answer))
-      takeOff(slot, trigger: rejected == nil ? .preflight : .unauthorized)
+    switch outcome {
+    case .parked(let trigger):
+      entries[slot].parked[waiter] = answer
+      if let trigger { takeOff(slot, trigger: trigger) }
+    case .ready, .unchanged, .refused, .tooManyWaiters: tell(slot, outcome, answer)
+    }
+  }
+
+  private func tell(_ slot: Int, _ outcome: SessionLedger.Answer, _ answer: Parked) {
+    switch outcome {
+    case .ready(let generation): answer(slot, update(slot), .ready(generation: generation))
+    case .unchanged(let generation): answer(slot, nil, .ready(generation: generation))
+    case .refused(let failure): answer(slot, nil, .unavailable(refusal(slot, failure)))
+    case .tooManyWaiters:
+      tallies.waitersRefused += 1
+      answer(slot, nil, .unavailable(Refusals.tooManyWaiters(entries[slot].ledger.name)))
+    case .parked: preconditionFailure("a parked waiter is told by its flight")
     }
   }
 
@@ -170,13 +158,11 @@ public final class SessionKeeper: @unchecked Sendable {
   public func refreshAhead(_ slot: Int) {
     queue.async { [self] in
       look(slot)
-      guard let record = entries[slot].record, !entries[slot].isRefreshing else { return }
-      let timing = RefreshTiming(record: record, provider: entries[slot].provider)
-      // Another process may have been quicker.
-      guard let ahead = timing.aheadAt(jitter: 0.5), WallClock.now + .seconds(1) >= ahead else {
-        return publish(slot, update(slot))
+      if entries[slot].ledger.isDueAhead(now: WallClock.now) {
+        takeOff(slot, trigger: .ahead)
+      } else {
+        publish(slot, update(slot))
       }
-      takeOff(slot, trigger: .ahead)
     }
   }
 
@@ -185,76 +171,56 @@ public final class SessionKeeper: @unchecked Sendable {
     queue.async { [self] in
       let slot = makeSlot(name)
       look(slot)
-      guard entries[slot].record != nil else {
-        let trouble = entries[slot].trouble ?? StoreTrouble(kind: .missing, detail: "no session named “\(name)”")
-        return answer(.failed(nil, trouble.kind == .missing ? .missing : .storeUnreadable(detail: trouble.detail)))
+      guard entries[slot].ledger.record != nil else {
+        let trouble = entries[slot].ledger.trouble ?? StoreTrouble(kind: .missing, detail: "")
+        return answer(.failed(nil, FlightFailure(trouble)))
       }
-      commandAnswers[slot, default: []].append(answer)
+      entries[slot].commands.append(answer)
       takeOff(slot, trigger: .command)
     }
   }
 
-  private var commandAnswers: [Int: [@Sendable (FlightResult) -> Void]] = [:]
-
   /// An upstream has answered other than 401 to this generation.
   public func accepted(_ slot: Int, generation: UInt64) {
-    queue.async { [self] in
-      entries[slot].accepted = max(entries[slot].accepted, generation)
-      entries[slot].coolDownUntil = Instant(nanoseconds: 0)
-    }
+    queue.async { [self] in entries[slot].ledger.accept(generation: generation) }
   }
 
-  /// A replay with `generation` was answered 401 too: no storm of refreshes (SPEC §3).
+  /// A replay with `generation` was answered 401 too.
   public func rejectedAfterReplay(_ slot: Int, generation: UInt64, route: Int) {
     queue.async { [self] in
-      let until = BootClock.now + settings.coolDown
-      if entries[slot].accepted >= generation {
-        entries[slot].routeCoolDowns[route] = until
-      } else {
-        entries[slot].coolDownUntil = until
-      }
+      entries[slot].ledger.rejectAfterReplay(
+        generation: generation, route: route, coolDown: settings.coolDown, at: BootClock.now)
       logger.warning(
         "a token was rejected right after its refresh; 401s pass through for a while",
-        metadata: ["session": "\(entries[slot].name)", "generation": "\(generation)"])
+        metadata: ["session": "\(entries[slot].ledger.name)", "generation": "\(generation)"])
     }
-  }
-
-  private func isCoolingDown(_ slot: Int, _ route: Int) -> Bool {
-    let now = BootClock.now
-    return now < entries[slot].coolDownUntil || now < entries[slot].routeCoolDowns[route] ?? Instant(nanoseconds: 0)
   }
 
   // MARK: knowledge
 
   /// Reads the session's file if it has changed: another process, a command or a person may have written it.
   private func look(_ slot: Int) {
-    if entries[slot].isRefreshing || entries[slot].isDegraded { return }
-    let stamp = store.stamp(entries[slot].name)
+    let ledger = entries[slot].ledger
+    if ledger.isRefreshing || ledger.isDegraded { return }
+    let stamp = store.stamp(ledger.name)
     if stamp != nil, stamp == entries[slot].stamp { return }
     do throws(StoreFault) {
-      adopt(try store.load(entries[slot].name), slot)
+      adopt(try store.load(ledger.name), slot)
     } catch {
-      entries[slot].record = nil
-      entries[slot].trouble = error.trouble
+      entries[slot].ledger.lose(error.trouble)
       publish(slot, nil)
     }
     entries[slot].stamp = stamp
   }
 
   private func adopt(_ record: SessionRecord, _ slot: Int) {
-    let before = entries[slot].record?.generation
-    entries[slot].record = record
-    entries[slot].trouble = nil
-    if let provider = providers[record.provider] {
-      entries[slot].provider = provider
-    } else {
-      entries[slot].provider = Provider(name: record.provider)
+    if providers[record.provider] == nil {
       logger.error(
         "the session's provider is not configured: it cannot be refreshed",
         metadata: ["session": "\(record.name)", "provider": "\(record.provider)"])
     }
-    entries[slot].settings = Self.digest(of: entries[slot].provider)
-    if before != record.generation { entries[slot].rejected = nil }
+    let provider = providers[record.provider] ?? Provider(name: record.provider)
+    entries[slot].ledger.adopt(record, provider: provider, settings: Self.digest(of: provider))
     publish(slot, update(slot))
   }
 
@@ -262,24 +228,16 @@ public final class SessionKeeper: @unchecked Sendable {
   public static func digest(of provider: Provider) -> String {
     var all: [UInt8] = []
     provider.feedSettings { all.append(contentsOf: $0) }
-    let digest = FileSessionStore.fingerprint(of: Secret(bytes: all)).hexadecimal
-    for index in all.indices { all[index] = 0 }
-    return digest
-  }
-
-  private func readiness(_ slot: Int) -> BearerReadiness {
-    guard let record = entries[slot].record else { return .unusable }
-    return BearerState.judge(
-      record, provider: entries[slot].provider, settings: entries[slot].settings, now: WallClock.now,
-      rejectedGeneration: entries[slot].rejected)
+    return FileSessionStore.fingerprint(of: Secret(taking: &all)).hexadecimal
   }
 
   /// What loops may know: nil where the token does not serve now.
   private func update(_ slot: Int) -> BearerUpdate? {
-    guard let record = entries[slot].record, let accessToken = record.accessToken,
-      entries[slot].rejected != record.generation, readiness(slot) == .ready
+    let ledger = entries[slot].ledger
+    guard let record = ledger.record, let accessToken = record.accessToken,
+      ledger.servingGeneration(now: WallClock.now) != nil
     else { return nil }
-    let timing = RefreshTiming(record: record, provider: entries[slot].provider)
+    let timing = RefreshTiming(record: record, provider: ledger.provider)
     var line = Array("Authorization: Bearer ".utf8)
     accessToken.append(to: &line)
     line += [0x0d, 0x0a]
@@ -291,89 +249,57 @@ public final class SessionKeeper: @unchecked Sendable {
       freshUntil: min(freshUntil, BootClock.instant(of: record.expiresAt)), aheadAt: ahead)
   }
 
-  private func answerNow(_ slot: Int, _ answer: @Sendable (Int, BearerUpdate?, BearerAnswer) -> Void) {
-    if let update = update(slot) {
-      return answer(slot, update, .ready(generation: update.generation))
-    }
-    answer(slot, nil, .unavailable(refusal(slot, nil)))
-  }
-
   private func refusal(_ slot: Int, _ failure: FlightFailure?) -> BearerRefusal {
-    let entry = entries[slot]
-    return Refusals.make(
-      entry.name, entry.record, failure, provider: entry.provider, settings: entry.settings, now: WallClock.now)
+    Refusals.make(entries[slot].ledger, failure, now: WallClock.now)
   }
 
   // MARK: flights
 
   private func takeOff(_ slot: Int, trigger: RefreshTrigger) {
-    guard !entries[slot].isRefreshing, let record = entries[slot].record else { return }
-    entries[slot].isRefreshing = true
-    let provider = entries[slot].provider
-    let flight = RefreshFlight(
-      provider: provider, trigger: trigger, seenGeneration: record.generation, settings: entries[slot].settings)
+    guard let flight = entries[slot].ledger.takeOff(trigger) else { return }
+    let provider = entries[slot].ledger.provider
+    let name = entries[slot].ledger.name
     let present = present
-    logger.debug(
-      "refresh begins", metadata: ["session": "\(record.name)", "trigger": "\(trigger.rawValue)"])
+    logger.debug("refresh begins", metadata: ["session": "\(name)", "trigger": "\(trigger.rawValue)"])
     FlightRunner(
-      name: record.name, flight: flight, store: store, queue: disk,
+      name: name, flight: flight, store: store, queue: disk,
       present: { request, reply in present(request, provider, reply) },
       ended: { [self] result in queue.async { [self] in landed(slot, trigger, result) } }
     ).start()
   }
 
   private func landed(_ slot: Int, _ trigger: RefreshTrigger, _ result: FlightResult) {
-    entries[slot].isRefreshing = false
-    entries[slot].isDegraded = false
+    let wakeups = entries[slot].ledger.landed(result, now: WallClock.now)
     switch result {
     case .refreshed(let record, let isDurable):
-      entries[slot].isDegraded = !isDurable
-      adopt(record, slot)
       entries[slot].stamp = isDurable ? store.stamp(record.name) : nil
       count(trigger, "success")
-      logRefreshed(slot, record, trigger, isDurable: isDurable)
-      wake(slot, failure: nil)
-    case .alreadyNewer(let record):
-      adopt(record, slot)
-      count(trigger, "already_newer")
-      wake(slot, failure: nil)
-    case .failed(let record, let failure):
-      if let record { adopt(record, slot) }
+      logRefreshed(record, trigger, isDurable: isDurable)
+    case .alreadyNewer:
       entries[slot].stamp = nil
-      endIfFenced(slot)
+      count(trigger, "already_newer")
+    case .failed(_, let failure):
+      entries[slot].stamp = nil
+      saveEnd(slot, entries[slot].ledger.record)
       count(trigger, Refusals.label(failure))
       logFailed(slot, failure, trigger)
-      wake(slot, failure: failure)
     }
-    for answer in commandAnswers.removeValue(forKey: slot) ?? [] { answer(result) }
+    publish(slot, update(slot))
+    for wakeup in wakeups {
+      if let answer = entries[slot].parked.removeValue(forKey: wakeup.waiter) { tell(slot, wakeup.answer, answer) }
+    }
+    let commands = entries[slot].commands
+    entries[slot].commands = []
+    for answer in commands { answer(result) }
     tellGrounded()
   }
 
-  /// All who waited share one result; a request fails only when no unexpired, unrejected token is left.
-  private func wake(_ slot: Int, failure: FlightFailure?) {
-    let waiters = entries[slot].waiters
-    entries[slot].waiters = []
-    let update = update(slot)
-    publish(slot, update)
-    for waiter in waiters {
-      if let update, waiter.rejected != update.generation {
-        waiter.answer(slot, update, .ready(generation: update.generation))
-      } else {
-        waiter.answer(slot, nil, .unavailable(refusal(slot, failure)))
-      }
-    }
-  }
-
-  /// A fenced session whose token was rejected has nothing left: it is dead at once, and its file says so.
-  private func endIfFenced(_ slot: Int) {
-    guard let record = entries[slot].record, let rejected = entries[slot].rejected else { return }
-    let ended = record.afterRejection(generation: rejected, now: WallClock.now)
-    guard ended != record else { return }
-    entries[slot].record = ended
-    publish(slot, nil)
+  /// Stores that a fenced session has ended by a 401. Whoever holds the lock is writing something newer, and the next
+  /// flight settles the rest.
+  private func saveEnd(_ slot: Int, _ record: SessionRecord?) {
+    guard let record, case .dead = record.standing, let rejected = entries[slot].ledger.rejected else { return }
     let store = store
     disk.async {
-      // Whoever holds the lock is writing something newer; the next flight settles the rest.
       guard let lock = try? store.tryLock(record.name), let stored = try? store.load(record.name) else { return }
       let next = stored.afterRejection(generation: rejected, now: WallClock.now)
       if next != stored { _ = try? store.replace(next, lock: lock) }
@@ -385,12 +311,12 @@ public final class SessionKeeper: @unchecked Sendable {
   /// an outcome nobody knows.
   public func whenNoFlight(_ done: @escaping @Sendable () -> Void) {
     queue.async { [self] in
-      if entries.contains(where: \.isRefreshing) { grounded.append(done) } else { done() }
+      if entries.contains(where: \.ledger.isRefreshing) { grounded.append(done) } else { done() }
     }
   }
 
   private func tellGrounded() {
-    guard !grounded.isEmpty, !entries.contains(where: \.isRefreshing) else { return }
+    guard !grounded.isEmpty, !entries.contains(where: \.ledger.isRefreshing) else { return }
     let all = grounded
     grounded = []
     for done in all { done() }
@@ -402,7 +328,7 @@ public final class SessionKeeper: @unchecked Sendable {
     tallies.refreshes["trigger=\"\(trigger.rawValue)\",outcome=\"\(outcome)\"", default: 0] += 1
   }
 
-  private func logRefreshed(_ slot: Int, _ record: SessionRecord, _ trigger: RefreshTrigger, isDurable: Bool) {
+  private func logRefreshed(_ record: SessionRecord, _ trigger: RefreshTrigger, isDurable: Bool) {
     logger.info(
       "session refreshed",
       metadata: [
@@ -420,22 +346,19 @@ public final class SessionKeeper: @unchecked Sendable {
     logger.warning(
       "session not refreshed",
       metadata: [
-        "session": "\(entries[slot].name)", "trigger": "\(trigger.rawValue)",
+        "session": "\(entries[slot].ledger.name)", "trigger": "\(trigger.rawValue)",
         "outcome": "\(Refusals.label(failure))", "detail": "\(refusal(slot, failure).detail)",
       ])
   }
 
   /// The name that a slot stands for; waits for the keeper's queue.
-  public func name(of slot: Int) -> String { queue.sync { slot < entries.count ? entries[slot].name : "" } }
+  public func name(of slot: Int) -> String { queue.sync { slot < entries.count ? entries[slot].ledger.name : "" } }
 
   /// For metrics and status; waits for the keeper's queue.
   public func snapshot() -> (tallies: Tallies, sessions: [SessionView]) {
     queue.sync {
       let views = entries.indices.map { slot in
-        SessionView(
-          name: entries[slot].name, record: entries[slot].record, trouble: entries[slot].trouble,
-          isRefreshing: entries[slot].isRefreshing, isDegraded: entries[slot].isDegraded,
-          waiterCount: entries[slot].waiters.count, isUsable: readiness(slot) != .unusable)
+        SessionView(entries[slot].ledger, now: WallClock.now)
       }
       return (tallies, views)
     }
@@ -451,4 +374,14 @@ public struct SessionView: Sendable {
   public var isDegraded: Bool
   public var waiterCount: Int
   public var isUsable: Bool
+
+  init(_ ledger: SessionLedger, now: WallTime) {
+    name = ledger.name
+    record = ledger.record
+    trouble = ledger.trouble
+    isRefreshing = ledger.isRefreshing
+    isDegraded = ledger.isDegraded
+    waiterCount = ledger.waiterCount
+    isUsable = ledger.readiness(now: now) != .unusable
+  }
 }

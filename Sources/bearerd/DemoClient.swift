@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// The program that cannot refresh: a blocking HTTP/1.1 client that knows a proxy's port and no token.
