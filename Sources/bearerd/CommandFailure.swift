@@ -26,7 +26,6 @@ enum Sysexit {
   static let usage: Int32 = 64
   static let dataError: Int32 = 65
   static let noInput: Int32 = 66
-  static let noUser: Int32 = 67
   static let inputOutput: Int32 = 74
   static let temporaryFailure: Int32 = 75
   /// Refused: by the file system, or because the session is over.
@@ -36,14 +35,18 @@ enum Sysexit {
 
 extension CommandFailure {
   init(_ fault: StoreFault) {
+    if case .badName = fault {
+      self.init(Sysexit.usage, fault.detail)
+      return
+    }
     let code =
-      switch fault {
+      switch fault.trouble.kind {
       case .missing: Sysexit.noInput
-      case .badName: Sysexit.usage
-      case .wrongOwner, .wrongMode: Sysexit.noPermission
+      case .alreadyExists: Sysexit.dataError
+      case .insecure: Sysexit.noPermission
       case .lockTimeout: Sysexit.temporaryFailure
-      case .unparsable, .futureVersion, .unreadable, .unwritable, .full, .lockReplaced, .readBackDiffers:
-        Sysexit.inputOutput
+      case .undecryptable: Sysexit.configuration
+      case .unreadable, .unparsable, .unwritable, .full, .lockUnavailable: Sysexit.inputOutput
       }
     self.init(code, fault.detail)
   }

@@ -28,17 +28,8 @@ struct SessionRemoveCommand: ParsableCommand {
   func run() throws {
     let configuration = try options.load()
     let store = try StoreOwner.open(configuration)
-    do {
-      // A look that also accepts a file that cannot be read: that one may go, too.
-      _ = try store.load(name.text)
-    } catch {
-      switch error {
-      case .missing, .badName: throw CommandFailure(error)
-      case .unparsable, .futureVersion, .wrongOwner, .wrongMode, .unreadable, .unwritable, .full, .lockTimeout,
-        .lockReplaced, .readBackDiffers:
-        break
-      }
-    }
+    // A file that cannot be read may go, too.
+    if let fault = Self.absence(of: name.text, in: store) { throw CommandFailure(fault) }
     try confirm()
     do {
       let lock = try store.lock(name.text, until: Instant(nanoseconds: bearerd_boottime()) + Self.patience)
@@ -48,6 +39,18 @@ struct SessionRemoveCommand: ParsableCommand {
       throw CommandFailure(error)
     }
     try Output.write("session “\(name.text)” is removed\n")
+  }
+
+  /// nil where there is something to remove.
+  private static func absence(of name: String, in store: FileSessionStore) -> StoreFault? {
+    do {
+      _ = try store.load(name)
+      return nil
+    } catch {
+      if case .missing = error { return error }
+      if case .badName = error { return error }
+      return nil
+    }
   }
 
   private func confirm() throws(CommandFailure) {

@@ -1,6 +1,7 @@
 import BearerPolicy
 import Foundation
 import MockBackend
+import MockServer
 import SessionStore
 import Testing
 
