@@ -19,6 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef F_OFD_GETLK
+#define F_OFD_GETLK 36
+#endif
 #ifndef F_OFD_SETLK
 #define F_OFD_SETLK 37
 #endif
@@ -112,6 +115,16 @@ static inline int bearerd_ofd_try_lock(int descriptor) {
   return fcntl(descriptor, F_OFD_SETLK, &lock);
 }
 
+/// Whether such a lock is held by somebody else: 1 or 0, or -1 with errno.
+static inline int bearerd_ofd_is_locked(int descriptor) {
+  struct flock lock;
+  memset(&lock, 0, sizeof lock);
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (fcntl(descriptor, F_OFD_GETLK, &lock) != 0) return -1;
+  return lock.l_type != F_UNLCK;
+}
+
 static inline int bearerd_fcntl_dupfd_cloexec(int descriptor, int least) {
   return fcntl(descriptor, F_DUPFD_CLOEXEC, least);
 }
@@ -134,4 +147,29 @@ static inline uint64_t bearerd_raise_descriptor_limit(uint64_t wanted) {
     getrlimit(RLIMIT_NOFILE, &limit);
   }
   return limit.rlim_cur;
+}
+
+/// One inotify event, unpacked from struct inotify_event (whose name is a flexible array).
+struct bearerd_file_event {
+  int watch;
+  uint32_t mask;
+  /// Inside the buffer that was read; empty where the event is the watched directory's own.
+  const char *name;
+};
+
+static inline int bearerd_inotify(void) { return inotify_init1(IN_CLOEXEC | IN_NONBLOCK); }
+
+/// Unpacks the event at `offset` of the `count` bytes that one read gave: where the next one begins, or 0 when
+/// there is none at `offset`.
+static inline size_t bearerd_inotify_next(
+    const void *buffer, size_t count, size_t offset, struct bearerd_file_event *into) {
+  struct inotify_event head;
+  if (offset > count || count - offset < sizeof head) return 0;
+  memcpy(&head, (const char *)buffer + offset, sizeof head);
+  if (count - offset - sizeof head < head.len) return 0;
+  into->watch = head.wd;
+  into->mask = head.mask;
+  // The kernel pads a name with zeros and ends it with at least one.
+  into->name = head.len > 0 ? (const char *)buffer + offset + sizeof head : "";
+  return offset + sizeof head + head.len;
 }

@@ -64,7 +64,7 @@ struct DirectoryCheck {
     return nil
   }
 
-  private static func parent(of path: String) -> String? {
+  static func parent(of path: String) -> String? {
     guard let slash = path.lastIndex(of: "/") else { return nil }
     return slash == path.startIndex ? "/" : String(path[..<slash])
   }

@@ -52,9 +52,12 @@ package struct Disk: Sendable {
     }
   }
 
-  /// Never follows a symbolic link at the path's end, never blocks, and is not inherited by a child.
-  func open(_ path: String, _ flags: Int32, mode: UInt32 = 0) throws(DiskError) -> Descriptor {
-    let all = flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
+  /// Never blocks, and is not inherited by a child; a symbolic link at the path's end is an error unless it
+  /// `followsLinks`.
+  func open(
+    _ path: String, _ flags: Int32, mode: UInt32 = 0, followsLinks: Bool = false
+  ) throws(DiskError) -> Descriptor {
+    let all = flags | O_CLOEXEC | O_NONBLOCK | (followsLinks ? 0 : O_NOFOLLOW)
     let number = try perform(.open, path) { Int(Glibc.open(path, all, mode)) }
     return Descriptor(number: Int32(number), path: path)
   }
@@ -69,6 +72,12 @@ package struct Disk: Sendable {
       if error.code == EAGAIN || error.code == EACCES { return false }
       throw error
     }
+  }
+
+  /// Whether another open file description holds it; takes nothing, and needs no more than a reader's descriptor.
+  func isLocked(_ descriptor: borrowing Descriptor) throws(DiskError) -> Bool {
+    let number = descriptor.number
+    return try perform(.lock, descriptor.path) { Int(bearerd_ofd_is_locked(number)) } == 1
   }
 
   /// Up to `bytesMax` bytes from the start; one more than that means the file is larger.

@@ -64,7 +64,7 @@ extension FileSessionStore {
   /// Makes `record` the session's durable state. The file before it stays whole until then.
   public func replace(_ record: SessionRecord, lock: SessionLock) throws(StoreFault) {
     let name = try checked(record.name, lock)
-    let old = try? load(name)
+    let old = try replaceable(name)
     try put(record, name)
     index.follow(from: old, to: record, name)
   }
@@ -76,7 +76,7 @@ extension FileSessionStore {
     let name = try checked(record.name, lock)
     // The last moment at which a lock that is none any more does no harm.
     try checkInPlace(lock)
-    let old = try? load(name)
+    let old = try replaceable(name)
     let reserved = try reserve(name, record, lock)
     do {
       try put(record, name)
@@ -95,7 +95,7 @@ extension FileSessionStore {
     _ name: SessionName, _ record: SessionRecord, _ lock: SessionLock
   ) throws(StoreFault) -> ReservedResult {
     let path = resultPath(name)
-    var bytes = record.fileBytes()
+    var bytes = try fileBytes(record, name)
     let count = max(Self.reservedBytesMin, 2 * bytes.count + Self.tokensBytesMax)
     wipe(&bytes)
     do {
@@ -119,7 +119,7 @@ extension FileSessionStore {
   ) throws(StoreFault) {
     let name = try checked(record.name, lock)
     let old = try? load(name)
-    var bytes = record.fileBytes()
+    var bytes = try fileBytes(record, name)
     defer { wipe(&bytes) }
     if !fillAndRename(bytes, reserved, name) {
       reserved.discard()
@@ -148,7 +148,7 @@ extension FileSessionStore {
   public func create(_ record: SessionRecord, lock: SessionLock) throws(StoreFault) {
     let name = try checked(record.name, lock)
     try checkInPlace(lock)
-    let old = try? load(name)
+    let old = try replaceable(name)
     try putAndCompare(record, name)
     index.follow(from: old, to: record, name)
   }
@@ -183,8 +183,13 @@ extension FileSessionStore {
     do {
       old = try load(place)
     } catch {
-      if case .missing = error { throw error }
-      old = nil
+      switch error {
+      // With the right key it can be read, and what it has spent can be kept.
+      case .missing, .undecryptable, .notEncrypted: throw error
+      case .badName, .unparsable, .badKey, .encryptionFailed, .futureVersion, .wrongOwner, .wrongMode,
+        .unreadable, .unwritable, .full, .lockTimeout, .lockReplaced, .readBackDiffers:
+        old = nil
+      }
     }
     if let old { try index.keepSpent(of: old, place) }
     let path = sessionPath(place)
@@ -203,12 +208,45 @@ extension FileSessionStore {
 
 extension FileSessionStore {
   private func put(_ record: SessionRecord, _ name: SessionName) throws(StoreFault) {
-    var bytes = record.fileBytes()
+    var bytes = try fileBytes(record, name)
     defer { wipe(&bytes) }
-    do {
-      try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name))
+    do throws(DiskError) {
+      do throws(DiskError) {
+        try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name))
+      } catch {
+        // The sessions' directory was deleted and is back, empty: a result kept in memory goes there (I7).
+        guard error.code == ENOENT, try disk.makeDirectory(shardPath(name)) else { throw error }
+        try disk.syncDirectory(sessionsDirectory)
+        try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name))
+      }
     } catch {
       throw .writing(sessionPath(name), error)
+    }
+  }
+
+  /// What is written for `record`; where it is plain text it holds tokens, so the caller wipes it.
+  private func fileBytes(_ record: SessionRecord, _ name: SessionName) throws(StoreFault) -> [UInt8] {
+    var plain = record.fileBytes()
+    guard let key = forms.key else { return plain }
+    defer { wipe(&plain) }
+    guard let sealed = SealedRecord.fileBytes(sealing: plain, of: name, with: key) else {
+      throw .encryptionFailed(path: sessionPath(name))
+    }
+    return sealed
+  }
+
+  /// The session that is about to be replaced, nil where there is none, or a damaged one. A whole file that needs
+  /// another key is somebody's session: it is left alone.
+  private func replaceable(_ name: SessionName) throws(StoreFault) -> SessionRecord? {
+    do {
+      return try load(name)
+    } catch {
+      switch error {
+      case .undecryptable, .notEncrypted: throw error
+      case .missing, .badName, .unparsable, .badKey, .encryptionFailed, .futureVersion, .wrongOwner, .wrongMode,
+        .unreadable, .unwritable, .full, .lockTimeout, .lockReplaced, .readBackDiffers:
+        return nil
+      }
     }
   }
 

@@ -5,7 +5,8 @@ internal import Glibc
 /// Sessions as files, one JSON file each, shared by every process that opens the same state directory (SPEC §5).
 ///
 /// ```
-/// <state_dir>/sessions/<2 hex>/<name>.json     the session, 0600, replaced by write, fsync, rename, fsync(dir)
+/// <state_dir>/sessions/<2 hex>/<name>.json     the session, 0600, replaced by write, fsync, rename, fsync(dir);
+///                                             plain, or with a key encrypted (`SealedRecord`)
 ///                             <name>.lock     held through a refresh, an add or a remove; never unlinked
 ///                             <name>.new      being written by the lock's holder
 ///                             <name>.result   room reserved for the answer of a refresh
@@ -20,20 +21,28 @@ public final class FileSessionStore: Sendable {
   public let sessionsDirectory: String
   let disk: Disk
   let index: FingerprintIndex
+  let forms: StoreForms
 
   /// Largest session file read: an answer of a token endpoint is at most 1 MiB, JSON's escapes may multiply it.
   static let fileBytesMax = 8 << 20
 
   /// Makes what is missing (0700) and checks what is there as ssh does: the state directory must belong to this
   /// user or root and be writable by its owner only, what is below to this user, closed to everybody else.
-  public convenience init(stateDirectory: String) throws(StoreFault) {
-    try self.init(stateDirectory: stateDirectory, disk: Disk())
+  /// - Parameter key: with it files are written encrypted and only encrypted ones are read (`StoreConversion`
+  ///   changes those that are there); without it only plain ones are.
+  public convenience init(stateDirectory: String, key: StoreKey? = nil) throws(StoreFault) {
+    try self.init(stateDirectory: stateDirectory, disk: Disk(), forms: StoreForms(key))
   }
 
-  package init(stateDirectory: String, disk: Disk) throws(StoreFault) {
+  package convenience init(stateDirectory: String, disk: Disk, key: StoreKey? = nil) throws(StoreFault) {
+    try self.init(stateDirectory: stateDirectory, disk: disk, forms: StoreForms(key))
+  }
+
+  init(stateDirectory: String, disk: Disk, forms: StoreForms) throws(StoreFault) {
     var base = stateDirectory
     while base.utf8.count > 1, base.utf8.last == UInt8(ascii: "/") { base.removeLast() }
     self.disk = disk
+    self.forms = forms
     sessionsDirectory = base + "/sessions"
     index = FingerprintIndex(directory: base + "/fingerprints", disk: disk)
     try DirectoryCheck(disk: disk).prepare(base: base, closed: [sessionsDirectory, index.directory])
@@ -52,12 +61,15 @@ public final class FileSessionStore: Sendable {
 extension FileSessionStore {
   /// The session as it is on disk now.
   ///
-  /// A file that is there but cannot be understood is `unparsable` (or `futureVersion`), never `missing`.
+  /// A file that is there but cannot be understood is `unparsable` (or `futureVersion`, `undecryptable`,
+  /// `notEncrypted`), never `missing`; nor is any while the sessions' directory itself is gone.
   public func load(_ name: String) throws(StoreFault) -> SessionRecord {
     try load(SessionName(name))
   }
 
-  func load(_ name: SessionName) throws(StoreFault) -> SessionRecord {
+  func load(_ name: SessionName) throws(StoreFault) -> SessionRecord { try loadWithForm(name).record }
+
+  func loadWithForm(_ name: SessionName) throws(StoreFault) -> (record: SessionRecord, form: StoreForms.Form) {
     let path = sessionPath(name)
     let file = try openChecked(path, name)
     var bytes: [UInt8]
@@ -83,26 +95,46 @@ extension FileSessionStore {
       else { return file }
       refused = fault
     } catch {
-      throw error.code == ENOENT ? .missing(session: name.text) : .reading(path, error)
+      guard error.code == ENOENT else { throw .reading(path, error) }
+      throw isDirectoryGone() ? .reading(sessionsDirectory, error) : .missing(session: name.text)
     }
     throw refused
   }
 
-  private func parse(_ bytes: [UInt8], _ name: SessionName, _ path: String) throws(StoreFault) -> SessionRecord {
-    let record: SessionRecord
-    do throws(RecordFault) {
-      record = try SessionRecord(fileBytes: bytes)
+  /// Without the directory nothing is known of any session: it may be on a file system that is not mounted.
+  private func isDirectoryGone() -> Bool {
+    do throws(DiskError) {
+      _ = try disk.status(sessionsDirectory, followsLinks: true)
+      return false
+    } catch {
+      return error.code == ENOENT
+    }
+  }
+
+  private func parse(
+    _ bytes: [UInt8], _ name: SessionName, _ path: String
+  ) throws(StoreFault) -> (record: SessionRecord, form: StoreForms.Form) {
+    let sealed = try understood(path) { () throws(RecordFault) in try SealedRecord.part(of: bytes) }
+    let form = try forms.form(sealed, at: path)
+    var plain = try forms.plain(bytes, sealed, form, name, at: path)
+    defer { wipe(&plain) }
+    let record = try understood(path) { () throws(RecordFault) in try SessionRecord(fileBytes: plain) }
+    // A copy of another session's file would put one refresh token into two sessions.
+    guard record.name.hasSameBytes(as: name.text) else {
+      throw .unparsable(path: path, detail: "“name” is another session's, as in a copied file")
+    }
+    return (record, form)
+  }
+
+  private func understood<Part>(_ path: String, _ read: () throws(RecordFault) -> Part) throws(StoreFault) -> Part {
+    do {
+      return try read()
     } catch {
       switch error {
       case .futureVersion(let version): throw .futureVersion(path: path, version: version)
       case .notJSON, .member: throw .unparsable(path: path, detail: error.detail)
       }
     }
-    // A copy of another session's file would put one refresh token into two sessions.
-    guard record.name.hasSameBytes(as: name.text) else {
-      throw .unparsable(path: path, detail: "“name” is another session's, as in a copied file")
-    }
-    return record
   }
 
   /// Names in the order of their bytes, at most `limit`, those after `after` (which need not exist).
@@ -111,15 +143,28 @@ extension FileSessionStore {
   public func names(after: String? = nil, limit: Int) throws(StoreFault) -> [String] {
     guard limit > 0 else { return [] }
     var page = NamePage(after: after, limit: limit)
-    var shards = [String]()
-    try list(sessionsDirectory) { if $0.utf8.count == 2 { shards.append($0) } }
-    for shard in shards {
-      try list("\(sessionsDirectory)/\(shard)") { file in
-        // Another shard's file would be listed but not found.
-        if let name = Self.sessionName(ofFile: file), name.shard == shard { page.insert(name.text) }
-      }
+    for shard in try shards() {
+      try listSessions(in: shard) { page.insert($0.text) }
     }
     return page.sorted()
+  }
+
+  /// The names of the directories that hold sessions, in no order.
+  func shards() throws(StoreFault) -> [String] {
+    var shards = [String]()
+    try list(sessionsDirectory) { if Self.isShard($0) { shards.append($0) } }
+    return shards
+  }
+
+  static func isShard(_ name: String) -> Bool {
+    name.utf8.count == 2 && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+  }
+
+  func listSessions(in shard: String, suffix: String = ".json", _ body: (SessionName) -> Void) throws(StoreFault) {
+    try list("\(sessionsDirectory)/\(shard)") { file in
+      // Another shard's file would be listed but not found.
+      if let name = Self.session(ofFile: file, suffix: suffix), name.shard == shard { body(name) }
+    }
   }
 
   private func list(_ directory: String, _ body: (String) -> Void) throws(StoreFault) {
@@ -140,11 +185,11 @@ extension FileSessionStore {
   }
 
   /// The session whose file has this name in its directory (`ci%20bot.json`): what a watcher is told.
-  public static func sessionName(fileName: String) -> String? { sessionName(ofFile: fileName)?.text }
+  public static func sessionName(fileName: String) -> String? { session(ofFile: fileName)?.text }
 
-  private static func sessionName(ofFile file: String) -> SessionName? {
-    guard file.hasSuffix(".json") else { return nil }
-    return SessionName(encoded: file.dropLast(5))
+  static func session(ofFile file: String, suffix: String = ".json") -> SessionName? {
+    guard file.hasSuffix(suffix) else { return nil }
+    return SessionName(encoded: file.dropLast(suffix.utf8.count))
   }
 }
 

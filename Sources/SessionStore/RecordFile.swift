@@ -100,7 +100,7 @@ extension SessionRecord {
     }
   }
 
-  private static func decode<Part: Decodable>(_ type: Part.Type, from data: Data) throws(RecordFault) -> Part {
+  static func decode<Part: Decodable>(_ type: Part.Type, from data: Data) throws(RecordFault) -> Part {
     do {
       return try JSONDecoder().decode(type, from: data)
     } catch let error as DecodingError {

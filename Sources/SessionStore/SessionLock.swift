@@ -73,7 +73,21 @@ extension FileSessionStore {
 
   /// The session's lock, or nil where somebody holds it.
   public func tryLock(_ name: String) throws(StoreFault) -> SessionLock? {
-    try acquire(SessionName(name), until: nil)
+    let place = try SessionName(name)
+    if try isLocked(place) { return nil }
+    return try acquire(place, until: nil)
+  }
+
+  /// A look through a reader's descriptor: closing a writer's after a try in vain would tell every watcher that
+  /// the lock was released, and waiters who then try would wake each other for ever.
+  private func isLocked(_ name: SessionName) throws(StoreFault) -> Bool {
+    let path = lockPath(name)
+    do {
+      return try disk.isLocked(disk.open(path, O_RDONLY))
+    } catch {
+      if error.code == ENOENT { return false }
+      throw .writing(path, error)
+    }
   }
 
   private func acquire(_ name: SessionName, until deadline: Instant?) throws(StoreFault) -> SessionLock? {

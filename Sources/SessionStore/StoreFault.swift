@@ -9,6 +9,15 @@ public enum StoreFault: Error, Equatable, Sendable {
   case badName(detail: String)
   /// The file is there and is not a session's; it is left as it is. `detail` names the member, never a value.
   case unparsable(path: String, detail: String)
+  /// Encrypted, and the key does not open it; it is left as it is. `detail` says which key is wanted, or that the
+  /// content was changed.
+  case undecryptable(path: String, detail: String)
+  /// A key is configured and the file is plain text, as nobody but the convert command may read it; left as it is.
+  case notEncrypted(path: String)
+  /// The key's file cannot be used; `detail` says why and what to do.
+  case badKey(path: String, detail: String)
+  /// The cryptographic library failed: nothing was written.
+  case encryptionFailed(path: String)
   /// Written by a later bearerd; it is left as it is.
   case futureVersion(path: String, version: Int)
   /// Somebody else owns the path; `detail` says who and what to do.
@@ -36,6 +45,12 @@ public enum StoreFault: Error, Equatable, Sendable {
       "this cannot be a session's name: \(detail)"
     case .unparsable(let path, let detail):
       "\(path) is not a readable session file (\(detail)): repair it, or move it away and sign in again"
+    case .undecryptable(let path, let detail), .badKey(let path, let detail):
+      "\(path) \(detail)"
+    case .notEncrypted(let path):
+      "\(path) is not encrypted though the store has a key: run `bearerd store encrypt`"
+    case .encryptionFailed(let path):
+      "cannot encrypt \(path): the cryptographic library failed; nothing was written"
     case .futureVersion(let path, let version):
       "\(path) has format version \(version), newer than this bearerd reads: upgrade bearerd"
     case .wrongOwner(let path, let detail), .wrongMode(let path, let detail):
@@ -55,9 +70,10 @@ public enum StoreFault: Error, Equatable, Sendable {
     }
   }
 
-  private static func explain(_ code: Int32) -> String {
+  static func explain(_ code: Int32) -> String {
     switch code {
     case EACCES, EPERM: "permission denied; make it belong to uid \(geteuid()) (chown) or run as its owner"
+    case ENOENT: "it, or its directory, is gone; put it back, or mount its file system"
     case EROFS: "the file system is read-only; remount it or set another state_dir"
     case EIO: "input/output error; check the disk"
     case ELOOP: "it is a symbolic link; put the file itself there"
@@ -74,9 +90,10 @@ extension StoreFault {
       switch self {
       case .missing: .missing
       case .unparsable, .futureVersion: .unparsable
+      case .undecryptable, .notEncrypted, .badKey: .undecryptable
       case .wrongOwner, .wrongMode: .insecure
       case .unreadable, .badName: .unreadable
-      case .unwritable, .readBackDiffers: .unwritable
+      case .unwritable, .readBackDiffers, .encryptionFailed: .unwritable
       case .full: .full
       case .lockTimeout: .lockTimeout
       case .lockReplaced: .lockUnavailable
