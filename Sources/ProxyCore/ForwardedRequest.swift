@@ -34,14 +34,15 @@ public struct ForwardedRequest: Sendable {
 
   /// Upper bound of what `write` appends for a head of `headBytes`.
   public func bytesMax(headBytes: Int) -> Int {
-    headBytes + hostLine.count + authorizationLine.count + idempotencyLine.count + pseudonym.count + 128
+    headBytes + HeadLimits.fieldsMax + hostLine.count + authorizationLine.count + idempotencyLine.count
+      + pseudonym.count + 128
   }
 
   /// Appends the head. The caller has made `bytesMax` room.
   public func write(_ head: RequestHead, _ bytes: RawSpan, into out: ByteBuffer) {
     out.append(bytes.extracting(head.methodRange.offsets))
     out.append(" ")
-    if path.isEmpty || bytes.byte(at: path.start) == UInt8(ascii: "?") { out.append(byte: UInt8(ascii: "/")) }
+    writePathStart(head, bytes, into: out)
     out.append(bytes.extracting(path.offsets))
     out.append(" HTTP/1.1\r\n")
     // Host first (RFC 9112 §3.2 asks for it early).
@@ -68,6 +69,16 @@ public struct ForwardedRequest: Sendable {
     out.append("\r\n\r\n")
   }
 
+  /// An empty path is a slash; of OPTIONS in absolute form it is an asterisk (RFC 9112 §3.2.4).
+  private func writePathStart(_ head: RequestHead, _ bytes: RawSpan, into out: ByteBuffer) {
+    if path.isEmpty {
+      let isAbsoluteForm = bytes.byte(at: head.target.start) != UInt8(ascii: "/")
+      out.append(head.method == .options && isAbsoluteForm ? "*" : "/")
+    } else if bytes.byte(at: path.start) == UInt8(ascii: "?") {
+      out.append("/")
+    }
+  }
+
   private func forwards(_ line: FieldLine) -> Bool {
     if line.isConnectionOption { return false }
     switch line.field {
@@ -83,6 +94,11 @@ public struct ForwardedRequest: Sendable {
       return true
     }
   }
+}
+
+extension HeadLimits {
+  /// The most field lines a head can have. Each may grow by the space behind its colon, which a peer may leave out.
+  static let fieldsMax = 255
 }
 
 extension ByteBuffer {

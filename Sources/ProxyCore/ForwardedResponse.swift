@@ -29,16 +29,17 @@ public struct ForwardedResponse: Sendable {
 
   public func bytesMax(headBytes: Int) -> Int {
     // Location and Content-Location may each grow by the new origin; a note's bytes may all be escaped.
-    headBytes + pseudonym.count + (note?.utf8.count ?? 0) * 2 + 2 * (rewrite?.to.count ?? 0) + 192
+    headBytes + HeadLimits.fieldsMax + pseudonym.count + (note?.utf8.count ?? 0) * 2
+      + 2 * (rewrite?.to.count ?? 0) + 192
   }
 
   public func write(_ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer) {
     writeStatusLine(head, bytes, into: out)
     var contentLengthSeen = false
-    for line in head.lines where forwards(line, head.status, &contentLengthSeen) {
+    for (index, line) in head.lines.enumerated() where forwards(line, head.status, &contentLengthSeen) {
       out.append(bytes.extracting(line.name.offsets))
       out.append(": ")
-      writeValue(line, bytes, into: out)
+      writeValue(line, at: index, head, bytes, into: out)
       out.append("\r\n")
     }
     switch framing {
@@ -82,9 +83,13 @@ public struct ForwardedResponse: Sendable {
     out.append("\r\n")
   }
 
-  private func writeValue(_ line: FieldLine, _ bytes: RawSpan, into out: ByteBuffer) {
+  private func writeValue(
+    _ line: FieldLine, at index: Int, _ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer
+  ) {
     let value = bytes.extracting(line.value.offsets)
+    // A response has one Location; were each line of many rewritten, the head would outgrow `bytesMax`.
     if let rewrite, line.field == .location || line.field == .contentLocation,
+      head.firstIndex(of: line.field) == index,
       value.byteCount >= rewrite.from.count, value.extracting(first: rewrite.from.count).equalsIgnoringCase(rewrite.from),
       value.byteCount == rewrite.from.count || Self.endsAuthority(value.byte(at: rewrite.from.count)) {
       out.append(array: rewrite.to)

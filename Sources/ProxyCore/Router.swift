@@ -96,6 +96,8 @@ public enum Router {
     _ head: RequestHead, _ bytes: RawSpan, _ authority: Authority?, isConfigured: Bool, _ table: RouteTable
   ) -> BrowserGuard.Verdict {
     func value(_ field: KnownField) -> ByteRange? { head.firstIndex(of: field).map { head.lines[$0].value } }
+    // A browser sends one. Of several the one that is judged might not be the one that is true.
+    if head.count(of: .origin) > 1 { return .foreignOrigin }
     return table.browserGuard.judge(
       bytes, host: isConfigured ? nil : authority?.host, origin: value(.origin), fetchSite: value(.secFetchSite))
   }

