@@ -42,12 +42,12 @@ check-config: build
 	$(RELEASE) check --config $(CONFIG)
 
 install:
-	test -x $(RELEASE) || { echo "install: run 'make build' first" >&2; exit 1; }
+	@test -x $(RELEASE) || { echo "install: run 'make build' first" >&2; exit 1; }
 	install -D -m 755 -s $(RELEASE) $(DESTDIR)$(PREFIX)/bin/bearerd
 	for unit in bearerd.service bearerd.socket; do
 	  install -D -m 644 systemd/$$unit $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit
 	done
-	sed -i 's|/usr/bin/bearerd|$(PREFIX)/bin/bearerd|' $(DESTDIR)$(PREFIX)/lib/systemd/system/bearerd.service
+	sed -i 's|=\(file:\)\?/usr/|=\1$(PREFIX)/|' $(DESTDIR)$(PREFIX)/lib/systemd/system/bearerd.{service,socket}
 	for example in config/examples/*.toml; do
 	  install -D -m 644 $$example $(DESTDIR)$(PREFIX)/share/doc/bearerd/$${example#config/}
 	done
@@ -60,6 +60,7 @@ install:
 	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && ! getent passwd bearerd >/dev/null; then
 	  useradd --system --user-group --home-dir /var/lib/bearerd --no-create-home --shell /usr/sbin/nologin bearerd
 	fi
+	echo "installed below $(DESTDIR)$(PREFIX); next: systemd/README.md"
 
 clean:
 	rm -rf .build
