@@ -36,6 +36,9 @@ public struct SessionLedger: Sendable {
 
   public var waiterCount: Int { waiters.count }
 
+  /// A refresh is under way, or its result is still to be written: the process should not end now.
+  public var isBusy: Bool { isRefreshing || isDegraded }
+
   // MARK: knowledge
 
   /// The session as the store has it now.
@@ -112,10 +115,20 @@ public struct SessionLedger: Sendable {
 
   /// Whether a refresh ahead of time is due: another process may have been quicker.
   public func isDueAhead(now: WallTime) -> Bool {
-    guard let record, !isRefreshing, readiness(now: now) != .unusable,
-      let ahead = RefreshTiming(record: record, provider: provider).aheadAt(jitter: 1)
-    else { return false }
-    return now >= ahead
+    guard let record, !isRefreshing, let ahead = aheadAt(now: now, jitter: 1) else { return false }
+    return record.accessToken != nil && now >= ahead
+  }
+
+  /// When a refresh ahead of time may be tried: not before a back-off is over; nil where none may be.
+  public func aheadAt(now: WallTime, jitter: Double) -> WallTime? {
+    guard let record, let ahead = RefreshTiming(record: record, provider: provider).aheadAt(jitter: jitter) else {
+      return nil
+    }
+    switch record.refreshPermission(provider: provider, now: now, trigger: .ahead, settings: settings) {
+    case .allowed: return ahead
+    case .backingOff(let until, _): return max(ahead, until)
+    case .dead, .fenced, .misconfigured, .noRefreshToken: return nil
+    }
   }
 
   // MARK: flights
@@ -158,6 +171,9 @@ public struct SessionLedger: Sendable {
       return Wakeup(waiter: waiter.id, answer: .refused(failure))
     }
   }
+
+  /// The result that was in memory only has reached the disk (I7).
+  public mutating func becomeDurable() { isDegraded = false }
 
   /// A fenced session whose token was rejected has nothing left and is dead at once: the new record, to be stored.
   public mutating func endIfFenced(now: WallTime) -> SessionRecord? {

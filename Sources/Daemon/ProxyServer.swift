@@ -204,7 +204,7 @@ public final class ProxyServer: @unchecked Sendable {
   /// Accepts from now on.
   public func start() throws(StartFault) {
     let acceptors = LoopBound(acceptors, on: loops[0])
-    let fault: SocketFault? = loops[0].queue.sync {
+    let fault: SocketFault? = loops[0].perform {
       for acceptor in acceptors.onLoop {
         do throws(SocketFault) { try acceptor.start() } catch { return error }
       }
@@ -247,7 +247,7 @@ public final class ProxyServer: @unchecked Sendable {
   /// Waits for the loops and the keeper: not to be called from them.
   public func snapshot() -> AdminSnapshot {
     var counters = Counters()
-    for worker in workers { counters = counters + worker.loop.queue.sync { worker.snapshot() } }
+    for worker in workers { counters = counters + worker.loop.perform { worker.snapshot() } }
     let (tallies, sessions) = keeper.snapshot()
     return AdminSnapshot(
       counters: counters, tallies: tallies, sessions: sessions, now: WallClock.now,

@@ -33,7 +33,7 @@ final class BearerCache {
 
   func update(_ slot: Int, _ update: BearerUpdate, now: Instant) {
     while entries.count <= slot { entries.append(nil) }
-    if let old = entries[slot], old.generation > update.generation { return }
+    // Updates come in the keeper's order; a session removed and added again begins at generation 1.
     let isAccepted = entries[slot].map { $0.generation == update.generation && $0.isAccepted } ?? false
     entries[slot] = Entry(
       generation: update.generation, line: update.line, freshUntil: update.freshUntil, aheadAt: update.aheadAt,

@@ -12,6 +12,7 @@ final class FlightRunner: @unchecked Sendable {
   private let queue: DispatchQueue
   private let present: @Sendable (TokenRequest, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void
   private let ended: @Sendable (FlightResult) -> Void
+  private let settled: @Sendable () -> Void
   private var flight: RefreshFlight
   private var lock: SessionLock?
   private var reserved: ReservedResult?
@@ -26,10 +27,11 @@ final class FlightRunner: @unchecked Sendable {
   ///   - queue: concurrent; files are read and written there.
   ///   - present: sends the request once and answers on any queue.
   ///   - ended: called once, with what everybody who waits is told.
+  ///   - settled: called later, once, where the result was not durable then and is now.
   init(
     name: String, flight: RefreshFlight, store: FileSessionStore, queue: DispatchQueue,
     present: @escaping @Sendable (TokenRequest, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void,
-    ended: @escaping @Sendable (FlightResult) -> Void
+    ended: @escaping @Sendable (FlightResult) -> Void, settled: @escaping @Sendable () -> Void
   ) {
     self.name = name
     self.flight = flight
@@ -37,6 +39,7 @@ final class FlightRunner: @unchecked Sendable {
     self.queue = queue
     self.present = present
     self.ended = ended
+    self.settled = settled
     lockDeadline = WallClock.now + Self.lockPatience
   }
 
@@ -61,7 +64,8 @@ final class FlightRunner: @unchecked Sendable {
       ended(result)
       retry(record, after)
     case .retryWriteResult(let record, let after): retry(record, after)
-    case .end, .ignore: break
+    case .end: settled()
+    case .ignore: break
     }
   }
 

@@ -243,7 +243,7 @@ public final class SessionKeeper: @unchecked Sendable {
     line += [0x0d, 0x0a]
     // A token that serves inside its leeway, because no refresh may be tried now, is asked for again soon.
     let freshUntil = max(BootClock.instant(of: timing.staleAt), BootClock.now + .seconds(1))
-    let ahead = timing.aheadAt(jitter: .random(in: 0..<1)).map { BootClock.instant(of: $0) } ?? .never
+    let ahead = ledger.aheadAt(now: WallClock.now, jitter: .random(in: 0..<1)).map(BootClock.instant) ?? .never
     return BearerUpdate(
       generation: record.generation, line: line,
       freshUntil: min(freshUntil, BootClock.instant(of: record.expiresAt)), aheadAt: ahead)
@@ -264,7 +264,8 @@ public final class SessionKeeper: @unchecked Sendable {
     FlightRunner(
       name: name, flight: flight, store: store, queue: disk,
       present: { request, reply in present(request, provider, reply) },
-      ended: { [self] result in queue.async { [self] in landed(slot, trigger, result) } }
+      ended: { [self] result in queue.async { [self] in landed(slot, trigger, result) } },
+      settled: { [self] in queue.async { [self] in becameDurable(slot) } }
     ).start()
   }
 
@@ -288,9 +289,24 @@ public final class SessionKeeper: @unchecked Sendable {
     for wakeup in wakeups {
       if let answer = entries[slot].parked.removeValue(forKey: wakeup.waiter) { tell(slot, wakeup.answer, answer) }
     }
+    // A command's process ends with its answer, and with it a token that is only in memory: it waits for the disk.
+    if !entries[slot].ledger.isDegraded { answerCommands(slot, result) }
+    tellGrounded()
+  }
+
+  private func answerCommands(_ slot: Int, _ result: FlightResult) {
     let commands = entries[slot].commands
     entries[slot].commands = []
     for answer in commands { answer(result) }
+  }
+
+  /// A result that was in memory only has reached the disk (I7).
+  private func becameDurable(_ slot: Int) {
+    entries[slot].ledger.becomeDurable()
+    guard let record = entries[slot].ledger.record else { return }
+    entries[slot].stamp = store.stamp(record.name)
+    logger.notice("the refreshed session has been saved after all", metadata: ["session": "\(record.name)"])
+    answerCommands(slot, .refreshed(record, isDurable: true))
     tellGrounded()
   }
 
@@ -311,12 +327,12 @@ public final class SessionKeeper: @unchecked Sendable {
   /// an outcome nobody knows.
   public func whenNoFlight(_ done: @escaping @Sendable () -> Void) {
     queue.async { [self] in
-      if entries.contains(where: \.ledger.isRefreshing) { grounded.append(done) } else { done() }
+      if entries.contains(where: \.ledger.isBusy) { grounded.append(done) } else { done() }
     }
   }
 
   private func tellGrounded() {
-    guard !grounded.isEmpty, !entries.contains(where: \.ledger.isRefreshing) else { return }
+    guard !grounded.isEmpty, !entries.contains(where: \.ledger.isBusy) else { return }
     let all = grounded
     grounded = []
     for done in all { done() }

@@ -41,6 +41,11 @@ public final class EventLoop: @unchecked Sendable {
 
   private let epollDescriptor: Descriptor
   private let timerDescriptor: Descriptor
+  private let wakeDescriptor: Descriptor
+  /// Work posted and not yet begun. With `isLingering` it makes a handshake: whoever posts counts first and looks at
+  /// the flag then, the loop raises the flag first and looks at the count then, so one of them sees the other.
+  private let postedCount = Atomic<Int>(0)
+  private let isLingering = Atomic<Bool>(false)
   private let source: any DispatchSourceRead
   private let events: UnsafeMutablePointer<bearerd_ready>
   private var members: [Member] = []
@@ -59,6 +64,10 @@ public final class EventLoop: @unchecked Sendable {
   }
 
   private static let timerToken = UInt64.max
+  private static let wakeToken = UInt64.max - 1
+  /// A turn that did something waits this long for more before it hands the queue back: at one connection the
+  /// hand-over costs more than the request (measured: 44 → 27 µs of CPU).
+  private static let lingerMilliseconds: Int32 = 2
   /// A turn hands the queue back after this many batches, so that posted work is not starved.
   private static let batchesMax = 64
 
@@ -69,10 +78,13 @@ public final class EventLoop: @unchecked Sendable {
     queue = DispatchQueue(label: "bearerd.loop.\(index)", qos: .userInitiated, autoreleaseFrequency: .never)
     epollDescriptor = Descriptor(try checked(bearerd_epoll_create(), "epoll_create1"))
     timerDescriptor = Descriptor(try checked(bearerd_timerfd(), "timerfd_create"))
+    wakeDescriptor = Descriptor(try checked(bearerd_eventfd(), "eventfd"))
     now = Instant(nanoseconds: bearerd_boottime())
     events = .allocate(capacity: Int(BEARERD_READY_MAX))
     _ = try checked(
       bearerd_epoll_add(epollDescriptor.raw, timerDescriptor.raw, bearerd_EPOLLIN, Self.timerToken), "epoll_ctl")
+    _ = try checked(
+      bearerd_epoll_add(epollDescriptor.raw, wakeDescriptor.raw, bearerd_EPOLLIN, Self.wakeToken), "epoll_ctl")
     source = DispatchSource.makeReadSource(fileDescriptor: epollDescriptor.raw, queue: queue)
     source.setEventHandler { [unowned self] in turn() }
     source.activate()
@@ -92,11 +104,31 @@ public final class EventLoop: @unchecked Sendable {
 
   /// Runs `work` on the loop's queue, from anywhere.
   public func post(_ work: @escaping @Sendable () -> Void) {
+    announce()
     queue.async { [self] in
+      postedCount.subtract(1, ordering: .sequentiallyConsistent)
       now = Instant(nanoseconds: bearerd_boottime())
       work()
       armTimer()
       if !postponed.isEmpty { queue.async { [self] in turn() } }
+    }
+  }
+
+  /// Runs `work` on the loop's queue and waits for it; never from the queue itself.
+  public func perform<Result>(_ work: () throws -> Result) rethrows -> Result {
+    announce()
+    return try queue.sync {
+      postedCount.subtract(1, ordering: .sequentiallyConsistent)
+      return try work()
+    }
+  }
+
+  /// A loop that lingers does not see its queue.
+  private func announce() {
+    postedCount.add(1, ordering: .sequentiallyConsistent)
+    if isLingering.load(ordering: .sequentiallyConsistent) {
+      var one: UInt64 = 1
+      _ = Glibc.write(wakeDescriptor.raw, &one, 8)
     }
   }
 
@@ -164,8 +196,13 @@ public final class EventLoop: @unchecked Sendable {
   private func turn() {
     var batches = 0
     while batches < Self.batchesMax {
-      let count = bearerd_epoll_wait(epollDescriptor.raw, events, 0)
-      if count <= 0 && postponed.isEmpty { break }
+      var count = bearerd_epoll_wait(epollDescriptor.raw, events, 0)
+      if count <= 0 && postponed.isEmpty {
+        fireDeadlines()
+        armTimer()
+        count = batches > 0 && postponed.isEmpty ? linger() : 0
+        if count <= 0 && postponed.isEmpty { break }
+      }
       now = Instant(nanoseconds: bearerd_boottime())
       for position in 0..<max(0, Int(count)) { deliver(events[position]) }
       resumePostponed()
@@ -175,6 +212,14 @@ public final class EventLoop: @unchecked Sendable {
     armTimer()
     // The epoll set may be silent while work waits.
     if !postponed.isEmpty { queue.async { [self] in turn() } }
+  }
+
+  /// Waits a moment for more events; 0 where there are none, or somebody else wants the queue.
+  private func linger() -> Int32 {
+    isLingering.store(true, ordering: .sequentiallyConsistent)
+    defer { isLingering.store(false, ordering: .sequentiallyConsistent) }
+    if postedCount.load(ordering: .sequentiallyConsistent) > 0 { return 0 }
+    return bearerd_epoll_wait(epollDescriptor.raw, events, Self.lingerMilliseconds)
   }
 
   private func resumePostponed() {
@@ -189,6 +234,11 @@ public final class EventLoop: @unchecked Sendable {
       var expirations: UInt64 = 0
       _ = Glibc.read(timerDescriptor.raw, &expirations, 8)
       timerArmedFor = .never
+      return
+    }
+    if event.data == Self.wakeToken {
+      var count: UInt64 = 0
+      _ = Glibc.read(wakeDescriptor.raw, &count, 8)
       return
     }
     let token = MemberToken(packed: event.data)

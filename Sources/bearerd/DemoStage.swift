@@ -92,10 +92,10 @@ final class DemoStage {
     throws(CommandFailure) -> Configuration
   {
     let text = """
-      state_dir = "\(directory)/state"
+      state_directory = "\(directory)/state"
 
-      [[listen]]
-      address = "127.0.0.1:0"
+      [[listener]]
+      tcp = "127.0.0.1:0"
 
       [admin]
       address = "off"
