@@ -10,6 +10,7 @@ public struct Configuration: Equatable, Sendable {
   public var loops = 0
   /// Absolute path of the directory that holds `sessions/`.
   public var stateDirectory = Configuration.defaultStateDirectory
+  public var store = Store()
   /// The name in `Via` and `Proxy-Status` by which a request that comes back is recognised: a token
   /// (RFC 9110 §7.6.3).
   public var pseudonym = "bearerd"
@@ -48,6 +49,15 @@ extension Configuration {
     case unix(path: String, mode: UInt16, allowedUIDs: [UInt32]?)
     /// A socket that the service manager passes in: the one with this `FileDescriptorName`, or every one.
     case systemd(name: String?)
+  }
+
+  /// How sessions are kept (SPEC §5).
+  public struct Store: Equatable, Sendable {
+    /// Absolute path of the key that session files are encrypted with; nil: they are plain text.
+    public var keyFile: String?
+    /// The file lies in `$CREDENTIALS_DIRECTORY`, where the service manager decides on owner and mode.
+    public var isKeyCredential = false
+    public init() {}
   }
 
   public struct Log: Equatable, Sendable {

@@ -38,6 +38,8 @@ extension Configuration {
     }
     writer.open("admin")
     writer.set("address", admin?.description ?? "off")
+    writer.open("store")
+    writer.set("key_file", store.keyFile)
     writer.open("log")
     writer.set("level", log.level.rawValue)
     writer.set("format", log.format.rawValue)

@@ -28,12 +28,16 @@ extension Configuration {
 
   private static let fileBytesMax = 1024 * 1024
 
-  /// Every file the TLS settings name that is not a readable regular file, as this process sees it now.
+  /// The store's key and the files that the TLS settings name: each one that is not a readable regular file, as this
+  /// process sees it now.
   ///
   /// Apart from `parse`, because a configuration may be checked where it does not run. Secret files were read by
   /// `parse` already.
   public func checkFiles() -> [ConfigurationError] {
     var errors: [ConfigurationError] = []
+    if let path = store.keyFile, case .failure(let problem) = Self.readFile(path) {
+      errors.append(ConfigurationError(key: "store.key_file", problem: .file(path: path, reason: problem.reason)))
+    }
     func check(_ tls: TLS, _ owner: String) {
       for (key, path) in [
         ("ca_file", tls.caFile), ("client_certificate_file", tls.clientCertificateFile),

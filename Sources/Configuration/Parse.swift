@@ -54,6 +54,7 @@ extension Configuration {
     } else if let inherited = root.diagnostics.environment["STATE_DIRECTORY"]?.split(separator: ":").first {
       stateDirectory = String(inherited)
     }
+    readStore(root)
     let log = root.table("log")
     log.read("level", into: &self.log.level, .oneOf(Log.Level.self))
     log.read("format", into: &self.log.format, .oneOf(Log.Format.self))
@@ -67,6 +68,15 @@ extension Configuration {
     let browser = root.table("browser_guard")
     browser.read("allowed_origins", into: &browserGuard.allowedOrigins, listOf: .serializedOrigin)
     browser.read("host_names", into: &browserGuard.hostNames, listOf: .hostName)
+  }
+
+  private mutating func readStore(_ root: TableReader) {
+    let store = root.table("store")
+    guard let path = store.path(at: "key_file") else { return }
+    self.store.keyFile = path
+    if let directory = root.diagnostics.environment["CREDENTIALS_DIRECTORY"] {
+      self.store.isKeyCredential = path.hasPrefix(directory + "/")
+    }
   }
 
   private mutating func readListeners(_ root: TableReader) {
