@@ -64,8 +64,7 @@ public final class ProxyServer: @unchecked Sendable {
     presenter = try TokenPresenter(configuration, resolver: resolver, loop: loops[0])
     keeper = SessionKeeper(
       store: store, providers: configuration.providers,
-      settings: .init(coolDown: configuration.refresh.coolDown, waitersMax: configuration.limits.waitersPerSession),
-      logger: logger, present: presenter.present)
+      settings: .init(configuration), logger: logger, present: presenter.present)
     let plan = try makePlan(configuration)
     try makeWorkers(plan, accessLog)
     let raised = bearerd_raise_descriptor_limit(UInt64(configuration.limits.clientConnections * 2 + 1024))
@@ -115,9 +114,27 @@ public final class ProxyServer: @unchecked Sendable {
         slotName: names.name, logAccess: accessLog)
     }
     let workers = workers
-    keeper.setPublisher { slot, update in
-      for worker in workers { worker.loop.post { worker.learn(slot, update) } }
+    keeper.setLoops(
+      publish: { slot, update in
+        for worker in workers { worker.loop.post { worker.learn(slot, update) } }
+      },
+      lastUse: { slot, answer in Self.lastUse(slot, workers, answer) })
+  }
+
+  /// The latest use of a slot by any loop.
+  private static func lastUse(
+    _ slot: Int, _ workers: [Worker], _ answer: @escaping @Sendable (Instant) -> Void
+  ) {
+    let group = DispatchGroup()
+    let box = LatestUse()
+    for worker in workers {
+      group.enter()
+      worker.loop.post {
+        box.note(worker.lastUse(slot))
+        group.leave()
+      }
     }
+    group.notify(queue: .global()) { answer(box.latest) }
   }
 
   // MARK: listeners
@@ -220,9 +237,7 @@ public final class ProxyServer: @unchecked Sendable {
   public func reload(_ configuration: Configuration) throws(StartFault) {
     let plan = try makePlan(configuration)
     try presenter.adopt(configuration)
-    keeper.reconfigure(
-      providers: configuration.providers,
-      settings: .init(coolDown: configuration.refresh.coolDown, waitersMax: configuration.limits.waitersPerSession))
+    keeper.reconfigure(providers: configuration.providers, settings: .init(configuration))
     for worker in workers { worker.loop.post { worker.adopt(plan) } }
   }
 
@@ -255,6 +270,12 @@ public final class ProxyServer: @unchecked Sendable {
   }
 }
 
+private final class LatestUse: Sendable {
+  private let instant = Mutex(Instant(nanoseconds: 0))
+  func note(_ other: Instant) { instant.withLock { $0 = max($0, other) } }
+  var latest: Instant { instant.withLock { $0 } }
+}
+
 /// Names of slots for the log, remembered so that the keeper is asked once for each.
 private final class SlotNames: Sendable {
   private let keeper: SessionKeeper
@@ -267,6 +288,14 @@ private final class SlotNames: Sendable {
     let name = keeper.name(of: slot)
     known.withLock { $0[slot] = name }
     return name
+  }
+}
+
+extension SessionKeeper.SettingsOfRefresh {
+  init(_ configuration: Configuration) {
+    self.init(
+      coolDown: configuration.refresh.coolDown, waitersMax: configuration.limits.waitersPerSession,
+      aheadWindow: configuration.refresh.aheadWindow)
   }
 }
 

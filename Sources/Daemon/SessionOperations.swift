@@ -42,8 +42,7 @@ public final class SessionOperations: Sendable {
     presenter = try TokenPresenter(configuration, resolver: resolver, loop: loop)
     keeper = SessionKeeper(
       store: store, providers: configuration.providers,
-      settings: .init(coolDown: configuration.refresh.coolDown, waitersMax: 1), logger: logger,
-      present: presenter.present)
+      settings: .init(configuration), logger: logger, present: presenter.present)
   }
 
   /// Refreshes now; waits for the outcome.

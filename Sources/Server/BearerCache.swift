@@ -23,16 +23,24 @@ final class BearerCache {
   }
 
   private var entries: [Entry?] = []
+  private var uses: [Instant] = []
 
   func entry(_ slot: Int) -> Entry? { slot < entries.count ? entries[slot] : nil }
 
   func fresh(_ slot: Int, now: Instant) -> Entry? {
     guard slot < entries.count, let entry = entries[slot], now < entry.freshUntil else { return nil }
+    uses[slot] = now
     return entry
   }
 
+  /// When a request last took the slot's token.
+  func lastUse(_ slot: Int) -> Instant { slot < uses.count ? uses[slot] : Instant(nanoseconds: 0) }
+
   func update(_ slot: Int, _ update: BearerUpdate, now: Instant) {
-    while entries.count <= slot { entries.append(nil) }
+    while entries.count <= slot {
+      entries.append(nil)
+      uses.append(Instant(nanoseconds: 0))
+    }
     // Updates come in the keeper's order; a session removed and added again begins at generation 1.
     let isAccepted = entries[slot].map { $0.generation == update.generation && $0.isAccepted } ?? false
     entries[slot] = Entry(

@@ -24,6 +24,8 @@ public final class SessionKeeper: @unchecked Sendable {
     @Sendable (TokenRequest, Provider, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void
   /// Gives a loop new knowledge of a slot; nil: it must ask.
   public typealias Publisher = @Sendable (_ slot: Int, BearerUpdate?) -> Void
+  /// Finds out when any loop last used a slot; the answer may come on any queue.
+  public typealias LastUse = @Sendable (_ slot: Int, @escaping @Sendable (Instant) -> Void) -> Void
   public typealias Answer = @Sendable (_ slot: Int?, BearerUpdate?, BearerAnswer) -> Void
 
   public let store: FileSessionStore
@@ -32,20 +34,28 @@ public final class SessionKeeper: @unchecked Sendable {
   private let logger: Logger
   private let present: Presenter
   private var publish: Publisher = { _, _ in }
+  private var lastUse: LastUse = { $1(Instant(nanoseconds: 0)) }
   private var providers: [String: Provider]
   private var settings: SettingsOfRefresh
   private var entries: [Entry] = []
   private var slots: [String: Int] = [:]
   private var tallies = Tallies()
   private var waiterCount: UInt64 = 0
+  // Refreshes ahead of time: the earliest is what the timer is armed for.
+  private var ahead = DeadlineHeap<Int>()
+  private let aheadTimer: any DispatchSourceTimer
+  private var aheadArmedFor = Instant.never
   private var grounded: [@Sendable () -> Void] = []
 
   public struct SettingsOfRefresh: Sendable {
     public var coolDown: Interval
     public var waitersMax: Int
-    public init(coolDown: Interval, waitersMax: Int) {
+    /// Sessions used within it are refreshed ahead of time.
+    public var aheadWindow: Interval
+    public init(coolDown: Interval, waitersMax: Int, aheadWindow: Interval) {
       self.coolDown = coolDown
       self.waitersMax = waitersMax
+      self.aheadWindow = aheadWindow
     }
   }
 
@@ -60,6 +70,8 @@ public final class SessionKeeper: @unchecked Sendable {
     var ledger: SessionLedger
     /// Of the file that the ledger's record was read from; nil: read it again.
     var stamp: FileStamp?
+    /// When a refresh ahead of time is due, and the heap's entry for it.
+    var aheadAt = Instant.never
     var parked: [UInt64: Parked] = [:]
     var commands: [@Sendable (FlightResult) -> Void] = []
   }
@@ -75,11 +87,19 @@ public final class SessionKeeper: @unchecked Sendable {
     self.settings = settings
     self.logger = logger
     self.present = present
+    aheadTimer = DispatchSource.makeTimerSource(queue: queue)
+    aheadTimer.setEventHandler { [weak self] in self?.aheadDue() }
+    aheadTimer.activate()
   }
 
-  /// Who is told of new tokens. Call before the first request.
-  public func setPublisher(_ publish: @escaping Publisher) {
-    queue.async { [self] in self.publish = publish }
+  deinit { aheadTimer.cancel() }
+
+  /// Who is told of new tokens, and who knows of their use. Call before the first request.
+  public func setLoops(publish: @escaping Publisher, lastUse: @escaping LastUse) {
+    queue.async { [self] in
+      self.publish = publish
+      self.lastUse = lastUse
+    }
   }
 
   /// A new configuration: what it changes of a provider may end a configuration fault.
@@ -154,14 +174,54 @@ public final class SessionKeeper: @unchecked Sendable {
     }
   }
 
-  /// Refreshes ahead of time; nobody waits.
-  public func refreshAhead(_ slot: Int) {
-    queue.async { [self] in
-      look(slot)
-      if entries[slot].ledger.isDueAhead(now: WallClock.now) {
-        takeOff(slot, trigger: .ahead)
-      } else {
-        publish(slot, update(slot))
+  // MARK: ahead of time
+
+  /// A request has found that a refresh ahead of time is due; it does not wait for it.
+  public func refreshAhead(_ slot: Int) { queue.async { [self] in goAhead(slot) } }
+
+  private func goAhead(_ slot: Int) {
+    look(slot)
+    if entries[slot].ledger.isDueAhead(now: WallClock.now) {
+      takeOff(slot, trigger: .ahead)
+    } else {
+      publish(slot, update(slot))
+    }
+  }
+
+  /// Enters the session's next refresh ahead of time, once for each new record; no session is ever searched for.
+  private func planAhead(_ slot: Int) {
+    let due = entries[slot].ledger.aheadAt(now: WallClock.now, jitter: .random(in: 0..<1))
+    entries[slot].aheadAt = due.map(BootClock.instant) ?? .never
+    guard due != nil else { return }
+    ahead.insert(entries[slot].aheadAt, slot)
+    armAhead()
+  }
+
+  private func armAhead() {
+    guard let (instant, _) = ahead.first, instant < aheadArmedFor else { return }
+    aheadArmedFor = instant
+    aheadTimer.schedule(
+      deadline: .now() + .nanoseconds(Int(clamping: max(0, instant.since(BootClock.now).nanoseconds))),
+      leeway: .milliseconds(20))
+  }
+
+  private func aheadDue() {
+    aheadArmedFor = .never
+    let now = BootClock.now
+    while let (instant, slot) = ahead.first, instant <= now {
+      ahead.removeFirst()
+      guard entries[slot].aheadAt == instant else { continue }
+      if entries[slot].ledger.isRefreshing { continue }
+      askWhetherUsed(slot, now)
+    }
+    armAhead()
+  }
+
+  /// A session that nobody has used for long waits for its next request.
+  private func askWhetherUsed(_ slot: Int, _ now: Instant) {
+    lastUse(slot) { [self] used in
+      queue.async { [self] in
+        if used + settings.aheadWindow >= now { goAhead(slot) }
       }
     }
   }
@@ -221,6 +281,7 @@ public final class SessionKeeper: @unchecked Sendable {
     }
     let provider = providers[record.provider] ?? Provider(name: record.provider)
     entries[slot].ledger.adopt(record, provider: provider, settings: Self.digest(of: provider))
+    planAhead(slot)
     publish(slot, update(slot))
   }
 
@@ -243,10 +304,9 @@ public final class SessionKeeper: @unchecked Sendable {
     line += [0x0d, 0x0a]
     // A token that serves inside its leeway, because no refresh may be tried now, is asked for again soon.
     let freshUntil = max(BootClock.instant(of: timing.staleAt), BootClock.now + .seconds(1))
-    let ahead = ledger.aheadAt(now: WallClock.now, jitter: .random(in: 0..<1)).map(BootClock.instant) ?? .never
     return BearerUpdate(
       generation: record.generation, line: line,
-      freshUntil: min(freshUntil, BootClock.instant(of: record.expiresAt)), aheadAt: ahead)
+      freshUntil: min(freshUntil, BootClock.instant(of: record.expiresAt)), aheadAt: entries[slot].aheadAt)
   }
 
   private func refusal(_ slot: Int, _ failure: FlightFailure?) -> BearerRefusal {
@@ -285,6 +345,7 @@ public final class SessionKeeper: @unchecked Sendable {
       count(trigger, Refusals.label(failure))
       logFailed(slot, failure, trigger)
     }
+    planAhead(slot)
     publish(slot, update(slot))
     for wakeup in wakeups {
       if let answer = entries[slot].parked.removeValue(forKey: wakeup.waiter) { tell(slot, wakeup.answer, answer) }

@@ -166,6 +166,9 @@ public final class Worker: @unchecked Sendable {
     if let update { bearers.update(slot, update, now: loop.now) } else { bearers.invalidate(slot) }
   }
 
+  /// When a request of this loop last took the slot's token; call on the loop.
+  public func lastUse(_ slot: Int) -> Instant { bearers.lastUse(slot) }
+
   func remember(_ name: String, slot: Int) {
     // Names come from clients; each exists in the store, so the store bounds them. This bounds a store of many.
     if slots.count < 100_000 { slots[name] = slot }

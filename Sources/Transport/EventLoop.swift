@@ -50,7 +50,7 @@ public final class EventLoop: @unchecked Sendable {
   private let events: UnsafeMutablePointer<bearerd_ready>
   private var members: [Member] = []
   private var freeIndices: [UInt32] = []
-  private var deadlines = DeadlineHeap()
+  private var deadlines = DeadlineHeap<MemberToken>()
   private var timerArmedFor = Instant.never
   private var postponed: [MemberToken] = []
   private var resumed: [MemberToken] = []

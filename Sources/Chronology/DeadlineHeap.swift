@@ -1,18 +1,19 @@
-import Chronology
-
 /// A binary min-heap of deadlines. Entries are never searched: a stale one is recognised when it comes up.
-struct DeadlineHeap {
-  private var entries: [(instant: Instant, token: MemberToken)] = []
+public struct DeadlineHeap<Element> {
+  private var entries: [(instant: Instant, element: Element)] = []
 
-  var first: (Instant, MemberToken)? {
+  public init() {}
+
+  /// The earliest; of equal ones any.
+  public var first: (Instant, Element)? {
     guard let entry = entries.first else { return nil }
-    return (entry.instant, entry.token)
+    return (entry.instant, entry.element)
   }
 
-  var count: Int { entries.count }
+  public var count: Int { entries.count }
 
-  mutating func insert(_ instant: Instant, _ token: MemberToken) {
-    entries.append((instant, token))
+  public mutating func insert(_ instant: Instant, _ element: Element) {
+    entries.append((instant, element))
     var child = entries.count - 1
     while child > 0 {
       let parent = (child - 1) / 2
@@ -22,7 +23,8 @@ struct DeadlineHeap {
     }
   }
 
-  mutating func removeFirst() {
+  /// Traps where there is none.
+  public mutating func removeFirst() {
     let last = entries.removeLast()
     if entries.isEmpty { return }
     entries[0] = last
@@ -37,3 +39,5 @@ struct DeadlineHeap {
     }
   }
 }
+
+extension DeadlineHeap: Sendable where Element: Sendable {}
