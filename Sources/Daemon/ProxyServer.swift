@@ -29,6 +29,7 @@ public final class ProxyServer: @unchecked Sendable {
   private var workers: [Worker] = []
   private var acceptors: [Acceptor] = []
   private var listeners: [ListeningSocket] = []
+  private var watcher: StoreWatcher?
   private let isDraining = Mutex(false)
 
   /// A bound listener, by what it is for.
@@ -42,9 +43,13 @@ public final class ProxyServer: @unchecked Sendable {
 
   static func makeStore(_ configuration: Configuration) throws(StartFault) -> FileSessionStore {
     do throws(StoreFault) {
-      return try FileSessionStore(stateDirectory: configuration.stateDirectory)
+      var key: StoreKey?
+      if let path = configuration.store.keyFile {
+        key = try StoreKey(file: path, isCredential: configuration.store.isKeyCredential)
+      }
+      return try FileSessionStore(stateDirectory: configuration.stateDirectory, key: key)
     } catch {
-      throw StartFault("state directory: \(error.detail)")
+      throw StartFault("session store: \(error.detail)")
     }
   }
 
@@ -228,8 +233,20 @@ public final class ProxyServer: @unchecked Sendable {
       return nil
     }
     if let fault { throw StartFault("listener: \(fault)") }
+    watchStore()
     for listener in bound {
       logger.notice("listening", metadata: ["for": "\(listener.purpose)", "address": "\(listener.address)"])
+    }
+  }
+
+  /// Without a watcher a change is seen when its session is next asked for: worse, but no reason not to serve.
+  private func watchStore() {
+    do throws(StoreFault) {
+      watcher = try StoreWatcher(store: store, queue: DispatchQueue(label: "bearerd.watch")) { [keeper] change in
+        keeper.noticed(change)
+      }
+    } catch {
+      logger.warning("the session store cannot be watched", metadata: ["detail": "\(error.detail)"])
     }
   }
 

@@ -2,6 +2,7 @@ import BearerPolicy
 import Chronology
 import Dispatch
 import SessionStore
+import Synchronization
 
 /// Carries one refresh flight out: its files off the loops, its presentation on one.
 ///
@@ -17,6 +18,8 @@ final class FlightRunner: @unchecked Sendable {
   private var lock: SessionLock?
   private var reserved: ReservedResult?
   private var lockDeadline: WallTime
+  /// Set while nobody tries: whoever clears it, the clock or a released lock, tries next.
+  private let isWaitingForLock = Atomic<Bool>(false)
 
   /// SPEC §5: who waits for a lock also tries every 100 ms.
   private static let lockRetry = DispatchTimeInterval.milliseconds(100)
@@ -82,7 +85,14 @@ final class FlightRunner: @unchecked Sendable {
       let detail = "another process holds the lock of session “\(name)”: wait for it to finish, then try again"
       return input(.lockUnavailable(StoreTrouble(kind: .lockTimeout, detail: detail)))
     }
-    queue.asyncAfter(deadline: .now() + Self.lockRetry) { [self] in acquireLock() }
+    isWaitingForLock.store(true, ordering: .releasing)
+    queue.asyncAfter(deadline: .now() + Self.lockRetry) { [self] in lockMayBeFree() }
+  }
+
+  /// Somebody has released the session's lock: tries at once if it is waited for.
+  func lockMayBeFree() {
+    guard isWaitingForLock.exchange(false, ordering: .acquiring) else { return }
+    queue.async { [self] in acquireLock() }
   }
 
   private func load() {

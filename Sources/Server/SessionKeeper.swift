@@ -74,6 +74,7 @@ public final class SessionKeeper: @unchecked Sendable {
     var aheadAt = Instant.never
     var parked: [UInt64: Parked] = [:]
     var commands: [@Sendable (FlightResult) -> Void] = []
+    var runner: FlightRunner?
   }
 
   private typealias Parked = @Sendable (Int, BearerUpdate?, BearerAnswer) -> Void
@@ -273,6 +274,21 @@ public final class SessionKeeper: @unchecked Sendable {
     entries[slot].stamp = stamp
   }
 
+  /// What a watcher of the store says: sessions changed by others are seen at once, and who waits for a lock tries.
+  public func noticed(_ change: StoreWatcher.Change) {
+    queue.async { [self] in
+      switch change {
+      case .session(let name): if let slot = slots[name] { look(slot) }
+      case .lockReleased(let name): if let slot = slots[name] { entries[slot].runner?.lockMayBeFree() }
+      case .everything: for slot in entries.indices { look(slot) }
+      case .unwatched(let directory, let code):
+        logger.warning(
+          "a directory cannot be watched: changes there are noticed at the next question only",
+          metadata: ["directory": "\(directory)", "errno": "\(code)"])
+      }
+    }
+  }
+
   private func adopt(_ record: SessionRecord, _ slot: Int) {
     if providers[record.provider] == nil {
       logger.error(
@@ -321,16 +337,18 @@ public final class SessionKeeper: @unchecked Sendable {
     let name = entries[slot].ledger.name
     let present = present
     logger.debug("refresh begins", metadata: ["session": "\(name)", "trigger": "\(trigger.rawValue)"])
-    FlightRunner(
+    let runner = FlightRunner(
       name: name, flight: flight, store: store, queue: disk,
       present: { request, reply in present(request, provider, reply) },
       ended: { [self] result in queue.async { [self] in landed(slot, trigger, result) } },
-      settled: { [self] in queue.async { [self] in becameDurable(slot) } }
-    ).start()
+      settled: { [self] in queue.async { [self] in becameDurable(slot) } })
+    entries[slot].runner = runner
+    runner.start()
   }
 
   private func landed(_ slot: Int, _ trigger: RefreshTrigger, _ result: FlightResult) {
     let wakeups = entries[slot].ledger.landed(result, now: WallClock.now)
+    entries[slot].runner = nil
     switch result {
     case .refreshed(let record, let isDurable):
       entries[slot].stamp = isDurable ? store.stamp(record.name) : nil
