@@ -15,7 +15,7 @@ internal import FoundationEssentials
 /// Random nonces are good for 2^32 writes under one key (§8.3): at 10 refreshes a second, six years.
 struct SealedRecord: Codable {
   var version: Int
-  var encrypted: Part?
+  var encrypted: Part
 
   struct Part: Codable {
     var key: String
@@ -35,11 +35,24 @@ extension SealedRecord {
     var data = Data(fileBytes)
     // It may be plain text.
     defer { data.resetBytes(in: data.startIndex..<data.endIndex) }
-    let head = try SessionRecord.decode(SealedRecord.self, from: data)
+    // The version first: a later one's encrypted part may be anything.
+    let head = try SessionRecord.decode(Head.self, from: data)
     switch head.version {
-    case SessionRecord.fileVersion: return head.encrypted
+    case SessionRecord.fileVersion: break
     case ...0: throw .member("version", problem: "is below 1")
     default: throw .futureVersion(head.version)
+    }
+    return head.isEncrypted ? try SessionRecord.decode(SealedRecord.self, from: data).encrypted : nil
+  }
+
+  private struct Head: Decodable {
+    var version: Int
+    var isEncrypted: Bool
+
+    init(from decoder: any Decoder) throws {
+      let container = try decoder.container(keyedBy: CodingKeys.self)
+      version = try container.decode(Int.self, forKey: .version)
+      isEncrypted = container.contains(.encrypted)
     }
   }
 
