@@ -34,13 +34,14 @@ public final class BufferPool {
     return large.popLast() ?? ByteBuffer(capacity: Self.largeBytes)
   }
 
-  /// Takes a buffer back, empty or not; its content is gone.
+  /// Takes a buffer back, empty or not; its content is gone. One of another size was not lent here: it is let go.
   public func giveBack(_ buffer: ByteBuffer) {
     buffer.reset()
-    lentBytes -= buffer.capacity
     if buffer.capacity == Self.ordinaryBytes {
+      lentBytes -= Self.ordinaryBytes
       if ordinary.count < ordinaryKeptMax { ordinary.append(buffer) }
     } else if buffer.capacity == Self.largeBytes {
+      lentBytes -= Self.largeBytes
       if large.count < largeKeptMax { large.append(buffer) }
     }
   }

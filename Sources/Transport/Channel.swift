@@ -42,7 +42,13 @@ public final class Channel {
     owned = descriptor
   }
 
-  deinit { if let tls { SSL_free(tls) } }
+  deinit {
+    guard let tls else { return }
+    // Since TLS 1.1 an end without close_notify leaves the session good (RFC 5246 §7.2.1); OpenSSL would bar it from
+    // resumption.
+    SSL_set_shutdown(tls, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
+    SSL_free(tls)
+  }
 
   public var isTLS: Bool { tls != nil }
 

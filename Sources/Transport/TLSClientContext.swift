@@ -27,14 +27,11 @@ public struct TLSContextFault: Error, Sendable, CustomStringConvertible {
   public let description: String
 }
 
-/// OpenSSL's client side for one origin, shared by all loops: TLS 1.2 or later, the peer's name verified,
-/// sessions resumed.
+/// OpenSSL's client side, shared by all loops: TLS 1.2 or later, the peer's name verified, sessions resumed with the
+/// host they were made with.
 public final class TLSClientContext: @unchecked Sendable {
   private let context: OpaquePointer
-  /// Sessions offered by the server, newest last: a TLS 1.3 ticket is used once (RFC 8446 §C.4).
-  private let resumable = Mutex<[UInt]>([])
-
-  private static let resumableMax = 8
+  private let resumable = ResumableSessions()
 
   public init(_ settings: TLSClientSettings) throws(TLSContextFault) {
     guard let context = SSL_CTX_new(TLS_client_method()) else {
@@ -49,24 +46,20 @@ public final class TLSClientContext: @unchecked Sendable {
     try trust(settings.caFile)
     try present(settings.clientCertificateFile, settings.clientKeyFile)
     offer(settings.protocols)
-    SSL_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(self).toOpaque())
+    SSL_CTX_set_ex_data(context, ResumableSessions.index, Unmanaged.passRetained(resumable).toOpaque())
     _ = bearerd_SSL_CTX_set_session_cache_mode(
       context, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL_STORE))
     SSL_CTX_sess_set_new_cb(context) { connection, session in
-      guard let connection, let session, let owner = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(connection), 0) else {
-        return 0
-      }
-      Unmanaged<TLSClientContext>.fromOpaque(owner).takeUnretainedValue().keep(session)
+      guard let connection, let session, let host = verifiedName(connection),
+        let sessions = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(connection), ResumableSessions.index)
+      else { return 0 }
+      Unmanaged<ResumableSessions>.fromOpaque(sessions).takeUnretainedValue().keep(session, of: host)
       return 1
     }
   }
 
-  deinit {
-    resumable.withLock { sessions in
-      for session in sessions { SSL_SESSION_free(OpaquePointer(bitPattern: session)) }
-    }
-    SSL_CTX_free(context)
-  }
+  /// Connections that are still open keep OpenSSL's own context, and with it the sessions.
+  deinit { SSL_CTX_free(context) }
 
   /// A new connection's TLS state that will accept only a certificate for `host` (a DNS name or an IP literal without brackets).
   ///
@@ -80,19 +73,11 @@ public final class TLSClientContext: @unchecked Sendable {
       SSL_set1_host(connection, host)
       _ = bearerd_SSL_set_tlsext_host_name(connection, host)
     }
-    if resume, let session = resumable.withLock({ $0.popLast() }).flatMap({ OpaquePointer(bitPattern: $0) }) {
+    if resume, let host = verifiedName(connection), let session = resumable.take(of: host) {
       SSL_set_session(connection, session)
       SSL_SESSION_free(session)
     }
     return connection
-  }
-
-  private func keep(_ session: OpaquePointer) {
-    let dropped: UInt? = resumable.withLock { sessions in
-      sessions.append(UInt(bitPattern: session))
-      return sessions.count > Self.resumableMax ? sessions.removeFirst() : nil
-    }
-    if let dropped { SSL_SESSION_free(OpaquePointer(bitPattern: dropped)) }
   }
 
   private func trust(_ caFile: String?) throws(TLSContextFault) {
@@ -123,5 +108,62 @@ public final class TLSClientContext: @unchecked Sendable {
       wire.append(contentsOf: name.utf8)
     }
     SSL_CTX_set_alpn_protos(context, wire, UInt32(wire.count))
+  }
+}
+
+/// The name that the connection's certificate must carry, as given to `makeSession`; an IP address in OpenSSL's
+/// spelling.
+private func verifiedName(_ connection: OpaquePointer) -> String? {
+  let parameters = SSL_get0_param(connection)
+  if let host = X509_VERIFY_PARAM_get0_host(parameters, 0) { return String(cString: host) }
+  guard let address = X509_VERIFY_PARAM_get1_ip_asc(parameters) else { return nil }
+  defer { CRYPTO_free(address, nil, 0) }
+  return String(cString: address)
+}
+
+/// Sessions that servers offered, newest last; those of TLS 1.3 are taken once (RFC 8446 §C.4).
+///
+/// A resumed handshake shows no certificate, so a session serves the host it was made with only: another host's
+/// would let that host speak for this one. Owned by OpenSSL's context, because a ticket may arrive on a connection
+/// that outlives `TLSClientContext`.
+private final class ResumableSessions: Sendable {
+  private let sessions = Mutex<[(host: String, session: UInt)]>([])
+
+  /// Past this the oldest goes.
+  private static let countMax = 8
+
+  /// Where OpenSSL's context keeps its reference, and releases it with itself.
+  static let index = CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL_CTX, 0, nil, nil, nil) { _, sessions, _, _, _, _ in
+    if let sessions { Unmanaged<ResumableSessions>.fromOpaque(sessions).release() }
+  }
+
+  deinit {
+    sessions.withLock { sessions in
+      for entry in sessions { SSL_SESSION_free(OpaquePointer(bitPattern: entry.session)) }
+    }
+  }
+
+  /// Takes `session` over.
+  func keep(_ session: OpaquePointer, of host: String) {
+    let session = UInt(bitPattern: session)
+    let dropped: UInt? = sessions.withLock { sessions in
+      sessions.append((host, session))
+      return sessions.count > Self.countMax ? sessions.removeFirst().session : nil
+    }
+    if let dropped { SSL_SESSION_free(OpaquePointer(bitPattern: dropped)) }
+  }
+
+  /// The caller frees it.
+  func take(of host: String) -> OpaquePointer? {
+    let session: UInt? = sessions.withLock { sessions in
+      guard let index = sessions.lastIndex(where: { $0.host == host }) else { return nil }
+      let session = OpaquePointer(bitPattern: sessions[index].session)
+      // A resumed handshake of TLS 1.2 mostly brings no new session: the old one stays.
+      if SSL_SESSION_get_protocol_version(session) == TLS1_3_VERSION || SSL_SESSION_up_ref(session) != 1 {
+        return sessions.remove(at: index).session
+      }
+      return sessions[index].session
+    }
+    return session.flatMap { OpaquePointer(bitPattern: $0) }
   }
 }
