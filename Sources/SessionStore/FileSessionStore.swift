@@ -152,7 +152,11 @@ extension FileSessionStore {
   /// The names of the directories that hold sessions, in no order.
   func shards() throws(StoreFault) -> [String] {
     var shards = [String]()
-    try list(sessionsDirectory) { if Self.isShard($0) { shards.append($0) } }
+    do throws(DiskError) {
+      try disk.list(sessionsDirectory) { if Self.isShard($0) { shards.append($0) } }
+    } catch {
+      throw .reading(sessionsDirectory, error)
+    }
     return shards
   }
 
