@@ -17,10 +17,13 @@ public struct ForwardedRequest: Sendable {
   public var sendsExpect: Bool
   /// `Idempotency-Key: …\r\n`, or empty.
   public var idempotencyLine: [UInt8]
+  /// The client asks to switch protocols, and the upstream may (RFC 9110 §7.8).
+  public var asksForUpgrade: Bool
 
   public init(
     path: ByteRange, hostLine: [UInt8], authorizationLine: [UInt8], keepsClientAuthorization: Bool,
-    pseudonym: [UInt8], framing: MessageFraming, sendsExpect: Bool, idempotencyLine: [UInt8] = []
+    pseudonym: [UInt8], framing: MessageFraming, sendsExpect: Bool, idempotencyLine: [UInt8] = [],
+    asksForUpgrade: Bool = false
   ) {
     self.path = path
     self.hostLine = hostLine
@@ -30,6 +33,7 @@ public struct ForwardedRequest: Sendable {
     self.framing = framing
     self.sendsExpect = sendsExpect
     self.idempotencyLine = idempotencyLine
+    self.asksForUpgrade = asksForUpgrade
   }
 
   /// Upper bound of what `write` appends for a head of `headBytes`.
@@ -56,6 +60,7 @@ public struct ForwardedRequest: Sendable {
     }
     out.append(array: idempotencyLine)
     if sendsExpect { out.append("Expect: 100-continue\r\n") }
+    if asksForUpgrade { UpgradeFields.write(head.lines, bytes, into: out) }
     switch framing {
     case .none, .untilClose: break
     case .contentLength(let length):
@@ -99,6 +104,18 @@ public struct ForwardedRequest: Sendable {
 extension HeadLimits {
   /// The most field lines a head can have. Each may grow by the space behind its colon, which a peer may leave out.
   static let fieldsMax = 255
+}
+
+/// `Upgrade` and the `Connection` that goes with it, on requests that ask for a switch and on the 101 that grants it.
+enum UpgradeFields {
+  static func write(_ lines: [FieldLine], _ bytes: RawSpan, into out: ByteBuffer) {
+    out.append("Connection: upgrade\r\n")
+    for line in lines where line.field == .upgrade {
+      out.append("Upgrade: ")
+      out.append(bytes.extracting(line.value.offsets))
+      out.append("\r\n")
+    }
+  }
 }
 
 extension ByteBuffer {

@@ -61,7 +61,9 @@ public struct ForwardedResponse: Sendable {
       out.append(utf8: StructuredField.string(note))
       out.append("\"\r\n")
     }
-    if closes {
+    if head.status == 101 {
+      UpgradeFields.write(head.lines, bytes, into: out)
+    } else if closes {
       out.append("Connection: close\r\n")
     } else if keepsHTTP10Alive {
       out.append("Connection: keep-alive\r\n")

@@ -158,7 +158,8 @@ final class ClientConnection: LoopMember {
   private func serve(_ head: RequestHead) {
     worker.loop.setDeadline(.never, for: token)
     wire.beginReceiving(head.framing)
-    if head.framing != .none { detachedHead = wire.detachHead(bytes: headBytes) }
+    // What follows a head that asks for a tunnel may become the tunnel's.
+    if head.framing != .none || head.connectionHasUpgrade { detachedHead = wire.detachHead(bytes: headBytes) }
     let run = worker.borrowRun()
     state = .serving(run)
     run.begin(client: self)

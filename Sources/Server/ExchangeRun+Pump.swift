@@ -29,6 +29,7 @@ extension ExchangeRun {
     }
     flushClient()
     guard self.serial == serial else { return }
+    passHalfCloseOn()
     armDeadlines()
   }
 
@@ -48,6 +49,7 @@ extension ExchangeRun {
     if isRequestReceived, isCopySent, !isRequestSent, !isUploadStopped, let upstream, responsePhase != .none {
       upstream.wire.endSending(trailers: worker.forwardable(client.wire.trailers))
       isRequestSent = true
+      isHalfCloseDue = isTunnel
       headDeadline = worker.loop.now + worker.settings.timeouts.responseHeader
       hasMoved = true
     }
@@ -93,6 +95,9 @@ extension ExchangeRun {
         // Framing that does not fit the buffer: the decoder's own limits come first.
         handle(.clientBodyFailed(.badRequest))
         return false
+      case .ended where isTunnel:
+        isRequestReceived = true
+        return true
       // A FIN inside a request is an abort (SPEC §7).
       case .ended, .failed:
         handle(.clientAborted)
@@ -128,6 +133,13 @@ extension ExchangeRun {
   private func flushUpstream() {
     guard let upstream, upstream.wire.hasPendingOutput, !isUploadStopped || responsePhase == .head else { return }
     if case .failed = upstream.wire.flush() { stopUpload(upstream) }
+  }
+
+  /// The client of a tunnel has ended its side: when all of it has left, so does ours.
+  private func passHalfCloseOn() {
+    guard isHalfCloseDue, let upstream, !upstream.wire.hasPendingOutput else { return }
+    isHalfCloseDue = false
+    upstream.wire.channel.shutdownWriting()
   }
 
   // MARK: response
@@ -188,6 +200,7 @@ extension ExchangeRun {
   /// Every unsolicited 1xx goes on, but none to HTTP/1.0 (RFC 9110 §15.2); 101 was not asked for.
   private func relayInterim(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
     if head.status == 101 {
+      if plan.asksForUpgrade { return judgeHead(head, upstream) }
       upstreamFailed(.malformedResponse("it switched protocols without being asked to"))
       return false
     }
@@ -274,7 +287,7 @@ extension ExchangeRun {
     let timeouts = worker.settings.timeouts
     let now = worker.loop.now
     if let client {
-      let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped
+      let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped && !isTunnel
       let deadline =
         client.wire.hasPendingOutput
         ? now + timeouts.writeStalled : isWaitingForContent && isCopySent ? now + timeouts.requestBodyIdle : .never

@@ -37,6 +37,8 @@ final class ExchangeRun {
   var responseHeadBytes = 0
   /// The head at hand is not whole yet.
   var needsMoreHead = false
+  var isTunnel = false
+  var isHalfCloseDue = false
   var closesClient = false
   var clientFraming = MessageFraming.none
 
@@ -204,7 +206,8 @@ final class ExchangeRun {
     let request = ForwardedRequest(
       path: plan.path, hostLine: plan.hostLine, authorizationLine: carriesBearer ? bearerLine : [],
       keepsClientAuthorization: plan.keepsClientAuthorization, pseudonym: worker.routes.pseudonym,
-      framing: plan.framing, sendsExpect: sendsExpect, idempotencyLine: plan.idempotencyLine)
+      framing: plan.framing, sendsExpect: sendsExpect, idempotencyLine: plan.idempotencyLine,
+      asksForUpgrade: plan.asksForUpgrade)
     let out = upstream.wire.stage(request.bytesMax(headBytes: client.headBytes))
     _ = client.withHead { head, bytes in request.write(head, bytes, into: out) }
     upstream.wire.beginSending(plan.framing)
@@ -274,8 +277,26 @@ final class ExchangeRun {
     responseHeadBytes = 0
     client.wire.beginSending(clientFraming)
     responsePhase = .body
+    if status == 101 { openTunnel(client, upstream) }
     worker.counters.count(status: status)
     advance()
+  }
+
+  /// From a 101 on both sides carry bytes of another protocol (RFC 9110 §7.8): no framing, no more requests.
+  private func openTunnel(_ client: ClientConnection, _ upstream: UpstreamConnection) {
+    isTunnel = true
+    closesClient = true
+    clientFraming = .untilClose
+    copy = nil
+    copySent = 0
+    contentTaken = 0
+    isRequestReceived = false
+    isRequestSent = false
+    isUploadStopped = false
+    client.wire.beginReceiving(.untilClose)
+    client.wire.beginSending(.untilClose)
+    upstream.wire.beginReceiving(.untilClose)
+    upstream.wire.beginSending(.untilClose)
   }
 
   /// The replay was refused too, with a token nobody has accepted yet: no refresh will help soon (SPEC §3, cool-down).
@@ -377,6 +398,8 @@ final class ExchangeRun {
     isRequestSent = false
     isUploadStopped = false
     needsMoreHead = false
+    isTunnel = false
+    isHalfCloseDue = false
     closesClient = false
     clientFraming = .none
     headDeadline = .never

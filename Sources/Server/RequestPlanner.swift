@@ -20,6 +20,8 @@ struct RequestPlan {
     writes: .idempotencyKey, hasBody: false, isSafe: false)
   /// False for a body that must not be kept (`Bearerd-Replayable: false`, or no token that could be refused).
   var keepsCopy = false
+  /// The client asks to switch protocols: a 101 opens a tunnel.
+  var asksForUpgrade = false
   var expiredStatus = 401
   var loginURL: String?
   /// Gateway mode: how responses name the origin, and how the client must see it.
@@ -73,6 +75,7 @@ enum RequestPlanner {
     plan.isGateway = isGateway
     plan.hostLine = upstream.hostLine
     plan.framing = head.framing
+    plan.asksForUpgrade = asksForUpgrade(head)
     plan.expiredStatus = upstream.settings.expiredStatus
     plan.loginURL = upstream.settings.loginURL
     let controls: ControlFields
@@ -101,6 +104,12 @@ enum RequestPlanner {
     }
     if isGateway { plan.setGatewayText(head, bytes, upstream) }
     return .planned(plan)
+  }
+
+  /// Only HTTP/1.1 can switch (RFC 9110 §7.8), and a request with content would have to be sent first.
+  private static func asksForUpgrade(_ head: RequestHead) -> Bool {
+    head.connectionHasUpgrade && head.firstIndex(of: .upgrade) != nil && head.minorVersion == 1
+      && head.framing == .none
   }
 
   /// A CORS preflight carries no credentials, and must not fail for lack of a session (Fetch §3.2.2).
@@ -161,6 +170,7 @@ enum RequestPlanner {
     plan.hostLine = Array("Host: \(origin.hostFieldValue)\r\n".utf8)
     plan.framing = head.framing
     plan.keepsClientAuthorization = true
+    plan.asksForUpgrade = asksForUpgrade(head)
     plan.facts.hasBody = plan.hasBody
     plan.facts.isSafe = head.method.isSafe
     return .planned(plan)
