@@ -46,36 +46,51 @@ import Testing
     let text = client.receive(until: "\n}\n").text
     #expect(text.hasPrefix("HTTP/1.1 403 ") && text.contains("\"code\": \"CONNECT_DENIED\""), "\(text)")
     #expect(text.contains("http://"))
+    client.leave()
     try daemon.finish()
   }
 
-  @Test(
-    "A head that is not HTTP is refused and the connection closed",
-    arguments: [
-      ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "BAD_REQUEST"),
-      ("GET / HTTP/1.1\r\n\r\n", 400, "BAD_REQUEST"),
-      ("GET / HTTP/1.1\r\nHost : localhost\r\n\r\n", 400, "BAD_REQUEST"),
-      ("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "BAD_REQUEST"),
-      ("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "BAD_REQUEST"),
-      ("GET /x HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400, "BAD_REQUEST"),
-      ("GET /" + String(repeating: "a", count: 9000) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", 414, "TARGET_TOO_LONG"),
-      (
-        "GET / HTTP/1.1\r\nHost: localhost\r\nX: " + String(repeating: "a", count: 40_000) + "\r\n\r\n", 431,
-        "HEADER_TOO_LARGE"
-      ),
-      (
-        "GET / HTTP/1.1\r\nHost: localhost\r\n" + String(repeating: "X: a\r\n", count: 140) + "\r\n", 431,
-        "HEADER_TOO_LARGE"
-      ),
-    ])
-  func refusedHeads(_ bytes: String, _ status: Int, _ code: String) throws {
+  struct RefusedHead: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    var bytes: String
+    var status = 400
+    var code = "BAD_REQUEST"
+  }
+
+  static let refusedHeads = [
+    RefusedHead(testDescription: "two Hosts", bytes: "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+    RefusedHead(testDescription: "no Host", bytes: "GET / HTTP/1.1\r\n\r\n"),
+    RefusedHead(testDescription: "space before the colon", bytes: "GET / HTTP/1.1\r\nHost : localhost\r\n\r\n"),
+    RefusedHead(
+      testDescription: "Content-Length with Transfer-Encoding",
+      bytes: "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    RefusedHead(
+      testDescription: "differing Content-Lengths",
+      bytes: "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+    RefusedHead(testDescription: "obs-fold", bytes: "GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n"),
+    RefusedHead(
+      testDescription: "long target",
+      bytes: "GET /\(String(repeating: "a", count: 9000)) HTTP/1.1\r\nHost: localhost\r\n\r\n", status: 414,
+      code: "TARGET_TOO_LONG"),
+    RefusedHead(
+      testDescription: "long field",
+      bytes: "GET / HTTP/1.1\r\nHost: localhost\r\nX: \(String(repeating: "a", count: 40_000))\r\n\r\n",
+      status: 431, code: "HEADER_TOO_LARGE"),
+    RefusedHead(
+      testDescription: "many fields",
+      bytes: "GET / HTTP/1.1\r\nHost: localhost\r\n\(String(repeating: "X: a\r\n", count: 140))\r\n", status: 431,
+      code: "HEADER_TOO_LARGE"),
+  ]
+
+  @Test("A head that is not HTTP, or too large, is refused and the connection closed", arguments: refusedHeads)
+  func refusedHead(_ head: RefusedHead) throws {
     let scene = try Scene()
     scene.settings.upstream = "default = true"
     let daemon = try scene.startSignedIn()
     let client = try RawClient(port: daemon.port)
-    client.send(bytes)
+    client.send(head.bytes)
     let (text, ending) = client.receive()
-    #expect(text.hasPrefix("HTTP/1.1 \(status) ") && text.contains("\"code\": \"\(code)\""), "\(text)")
+    #expect(text.hasPrefix("HTTP/1.1 \(head.status) ") && text.contains("\"code\": \"\(head.code)\""), "\(text)")
     #expect(text.contains("error=http_request_error") && ending == .closed)
     #expect(scene.server.counters.exchanges == 0)
     try daemon.finish()

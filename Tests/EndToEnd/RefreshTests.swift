@@ -61,7 +61,8 @@ import Testing
     "After an outcome that nobody knows the refresh token is never presented again; the access token serves on",
     arguments: [
       Fault.hangAfterCommit, .hangBeforeCommit, .resetAfterCommit, .resetBeforeCommit, .truncateBody, .junk,
-      .unparsableBody, .missingField("access_token"), .statusAfterCommit(502), .status(500),
+      .unparsableBody, .missingField("access_token"), .statusAfterCommit(502),
+      .code("surprise", status: 500),
     ])
   func unknownOutcome(_ fault: Fault) throws {
     let scene = try scene("timeout = \"500ms\"")
@@ -156,8 +157,9 @@ import Testing
   func storeUnwritable() throws {
     let scene = try scene()
     let tokens = try scene.signIn(expiresIn: 30)
-    // A file of the size limit: writing the intent fails, reading does not. Root is bound by it too.
-    let daemon = try scene.start(launcher: ["prlimit", "--fsize=0:0"])
+    // No file may grow: writing the intent fails, reading does not, and root is bound by it too. The log goes by a pipe.
+    let limited = "exec 2> >(cat >&2); trap '' XFSZ; exec prlimit --fsize=0:0 -- \"$@\""
+    let daemon = try scene.start(launcher: ["bash", "-c", limited, "bash"])
     scene.rejectAccessTokens()
     let refused = try daemon.gateway("/me")
     #expect(refused.status == 503 && refused.code == "STORE_UNWRITABLE", "\(refused.heads)\(refused.body)")

@@ -8,13 +8,17 @@ final class Bearerd {
   let port: UInt16
   let adminPort: UInt16
   private let scratch: Scratch
+  private let owner: AnyObject?
 
   /// Returns once the daemon serves.
+  ///
+  /// - Parameter owner: what the daemon needs to be there, such as its upstream.
   init(
-    configuration: String, in scratch: Scratch, binary: String = Binaries.bearerd,
+    configuration: String, in scratch: Scratch, keeping owner: AnyObject? = nil, binary: String = Binaries.bearerd,
     environment: [String: String] = [:], launcher: [String] = []
   ) throws {
     self.scratch = scratch
+    self.owner = owner
     let command = launcher + [binary, "run", "--config", configuration, "--log-format", "logfmt"]
     program = try Program(command[0], Array(command.dropFirst()), in: scratch, environment: environment)
     let started = program

@@ -7,6 +7,8 @@ final class Program {
   private let outputPath: String
   private let errorPath: String
   let name: String
+  /// Holds the files as long as the program may write to them.
+  private let scratch: Scratch
 
   /// - Parameters:
   ///   - environment: the whole environment but `PATH` and `HOME`: nothing of the caller's proxies gets in.
@@ -15,6 +17,7 @@ final class Program {
     _ executable: String, _ arguments: [String], in scratch: Scratch, environment: [String: String] = [:],
     input: String? = nil
   ) throws {
+    self.scratch = scratch
     name = URL(fileURLWithPath: executable).lastPathComponent
     let stem = scratch("\(name)-\(UUID().uuidString.prefix(6))")
     (outputPath, errorPath) = (stem + ".out", stem + ".err")

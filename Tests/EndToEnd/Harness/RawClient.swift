@@ -2,7 +2,7 @@ import Foundation
 
 /// A TCP or Unix connection that sends exactly the bytes it is told to.
 final class RawClient {
-  private let descriptor: Int32
+  private var descriptor: Int32
 
   struct Refused: Error { var code: Int32 }
 
@@ -22,7 +22,13 @@ final class RawClient {
     if code != 0 { throw Refused(code: errno) }
   }
 
-  deinit { close(descriptor) }
+  deinit { leave() }
+
+  /// Closes the connection, now rather than at the end of the test.
+  func leave() {
+    if descriptor >= 0 { close(descriptor) }
+    descriptor = -1
+  }
 
   func send(_ text: String) { send(Array(text.utf8)) }
 

@@ -22,7 +22,7 @@ final class RealParts {
     }
     let told = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
     tokens = try #require(told["tokens"] as? [String: Any])
-    tlsPort = try Self.freePort()
+    tlsPort = try FreePort.take()
     try Self.makeCertificate(in: scratch)
     try scratch.write(
       Self.frontConfiguration(port: tlsPort, site: try #require(told["port"] as? Int), in: scratch), to: "nginx.conf")
@@ -61,23 +61,6 @@ final class RealParts {
     _ = FileManager.default.createFile(
       atPath: home + "/complete", contents: nil, attributes: [.posixPermissions: 0o755])
     return python
-  }
-
-  /// Taken and given back: nginx cannot ask the kernel for any port.
-  private static func freePort() throws -> UInt16 {
-    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    defer { close(descriptor) }
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    let code = withUnsafeMutablePointer(to: &address) { pointer in
-      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        bind(descriptor, $0, length) == 0 ? getsockname(descriptor, $0, &length) : -1
-      }
-    }
-    if code != 0 { throw RawClient.Refused(code: errno) }
-    return UInt16(bigEndian: address.sin_port)
   }
 
   private static func makeCertificate(in scratch: Scratch) throws {

@@ -8,7 +8,6 @@ final class Scene {
   let scratch: Scratch
   let server: MockServer
   var settings: SceneSettings
-  private var running: Bearerd?
 
   /// The access tokens live an hour unless `configure` says otherwise, so that nothing refreshes by itself.
   init(_ configure: (inout MockServerSettings) -> Void = { _ in }) throws {
@@ -19,13 +18,10 @@ final class Scene {
     server = try MockServer(settings: settings)
     try server.start()
     try server.writeCertificateAuthority(to: scratch("ca.pem"))
-    self.settings = SceneSettings(server: server, scratch: scratch)
+    self.settings = try SceneSettings(server: server, scratch: scratch)
   }
 
-  deinit {
-    running = nil
-    server.stop()
-  }
+  deinit { server.stop() }
 
   /// Signs a user in at the backend and stores the session under the user's name, by the real command.
   ///
@@ -58,11 +54,9 @@ final class Scene {
     binary: String = Binaries.bearerd, environment: [String: String] = [:], launcher: [String] = []
   ) throws -> Bearerd {
     try writeConfiguration()
-    let daemon = try Bearerd(
-      configuration: scratch("bearerd.toml"), in: scratch, binary: binary, environment: environment,
+    return try Bearerd(
+      configuration: scratch("bearerd.toml"), in: scratch, keeping: self, binary: binary, environment: environment,
       launcher: launcher)
-    running = daemon
-    return daemon
   }
 
   /// A running daemon with the session `ada`.
@@ -99,9 +93,11 @@ struct SceneSettings {
   var provider = ""
   /// Further tables.
   var tables = ""
+  var adminPort: UInt16
   private let stateDirectory: String
 
-  init(server: MockServer, scratch: Scratch) {
+  init(server: MockServer, scratch: Scratch) throws {
+    adminPort = try FreePort.take()
     address = "127.0.0.1:\(server.tlsPort)"
     caFile = scratch("ca.pem")
     endpoint = "http://127.0.0.1:\(server.plainPort)/oauth/token"
@@ -117,7 +113,7 @@ struct SceneSettings {
     \(listeners)
 
     [admin]
-    address = "127.0.0.1:0"
+    address = "127.0.0.1:\(adminPort)"
 
     [upstream.api]
     origin = "\(origin)"

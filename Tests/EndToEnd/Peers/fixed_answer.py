@@ -1,0 +1,27 @@
+"""fixed_answer.py FILE PORT: an upstream that reads a request's head, sends the bytes of the file and closes.
+
+Prints its loopback port, which the kernel chooses where PORT is 0. It stands for origins that answer what no well-behaved server does.
+"""
+import socket
+import sys
+
+with open(sys.argv[1], "rb") as file:
+    answer = file.read()
+listener = socket.socket()
+listener.bind(("127.0.0.1", int(sys.argv[2])))
+listener.listen(16)
+print(listener.getsockname()[1], flush=True)
+while True:
+    connection, _ = listener.accept()
+    with connection:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = connection.recv(65536)
+            if not piece:
+                break
+            head += piece
+        connection.sendall(answer)
+        connection.shutdown(socket.SHUT_WR)
+        # A close with unread bytes would reset the connection under the answer.
+        while connection.recv(65536):
+            pass
