@@ -22,6 +22,9 @@ public struct SessionLedger: Sendable {
   private var accepted: UInt64 = 0
   private var coolDownUntil = Instant(nanoseconds: 0)
   private var routeCoolDowns: [Int: Instant] = [:]
+  /// A failed flight keeps the next one ahead of time away until then, for the record may hold no back-off: the disk
+  /// was full, the settings make no request.
+  private var aheadNotBefore: WallTime?
   private var waiters: [Waiter] = []
 
   private struct Waiter {
@@ -43,7 +46,10 @@ public struct SessionLedger: Sendable {
 
   /// The session as the store has it now.
   public mutating func adopt(_ record: SessionRecord, provider: Provider, settings: String) {
-    if self.record?.generation != record.generation { rejected = nil }
+    if self.record?.generation != record.generation {
+      rejected = nil
+      aheadNotBefore = nil
+    }
     self.record = record
     trouble = nil
     self.provider = provider
@@ -119,17 +125,22 @@ public struct SessionLedger: Sendable {
     return record.accessToken != nil && now >= ahead
   }
 
-  /// When a refresh ahead of time may be tried: not before a back-off is over; nil where none may be.
+  /// When a refresh ahead of time may be tried: not before a back-off is over, nor within `aheadRetry` of a flight
+  /// that failed; nil where none may be.
   public func aheadAt(now: WallTime, jitter: Double) -> WallTime? {
-    guard let record, let ahead = RefreshTiming(record: record, provider: provider).aheadAt(jitter: jitter) else {
+    guard let record, let due = RefreshTiming(record: record, provider: provider).aheadAt(jitter: jitter) else {
       return nil
     }
+    let ahead = aheadNotBefore.map { max(due, $0) } ?? due
     switch record.refreshPermission(provider: provider, now: now, trigger: .ahead, settings: settings) {
     case .allowed: return ahead
     case .backingOff(let until, _): return max(ahead, until)
     case .dead, .fenced, .misconfigured, .noRefreshToken: return nil
     }
   }
+
+  /// Nobody waits for a refresh ahead of time, so a failure that the record does not remember is not tried at once.
+  public static let aheadRetry = Interval.seconds(10)
 
   // MARK: flights
 
@@ -151,15 +162,22 @@ public struct SessionLedger: Sendable {
   /// token is left.
   public mutating func landed(_ result: FlightResult, now: WallTime) -> [Wakeup] {
     isRefreshing = false
-    isDegraded = false
     var failure: FlightFailure?
     switch result {
     case .refreshed(let record, let isDurable):
       adopt(record, provider: provider, settings: settings)
       isDegraded = !isDurable
-    case .alreadyNewer(let record): adopt(record, provider: provider, settings: settings)
+    case .alreadyNewer(let record):
+      adopt(record, provider: provider, settings: settings)
+      isDegraded = false
     case .failed(let record, let cause):
-      if let record { adopt(record, provider: provider, settings: settings) }
+      // A record was read under the lock, so an earlier flight that kept it has saved its result. Without one that
+      // flight may still be trying: what is in memory stays the session's newest state (I7).
+      if let record {
+        adopt(record, provider: provider, settings: settings)
+        isDegraded = false
+      }
+      aheadNotBefore = now + Self.aheadRetry
       failure = cause
       _ = endIfFenced(now: now)
     }
