@@ -184,7 +184,8 @@ public final class ListeningSocket: @unchecked Sendable {
     if address.withPointer({ connect(descriptor.raw, $0, $1) }) == 0 {
       throw SocketFault(call: "bind \(path)", code: EADDRINUSE)
     }
-    if errno == ECONNREFUSED { unlink(path) }
+    // A file that is no socket refuses the connection too.
+    if errno == ECONNREFUSED, isSocketFile(path) { unlink(path) }
     let fresh = Descriptor(
       try checked(socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC | O_NONBLOCK, 0), "socket"))
     // The mode must be right from the file's first moment: nobody may connect in between.
@@ -196,6 +197,11 @@ public final class ListeningSocket: @unchecked Sendable {
     _ = try checked(chmod(path, mode), "chmod \(path)")
     _ = try checked(listen(fresh.raw, backlog), "listen \(path)")
     return try ListeningSocket(fresh, unixPath: path)
+  }
+
+  private static func isSocketFile(_ path: String) -> Bool {
+    var status = stat()
+    return lstat(path, &status) == 0 && status.st_mode & 0o170000 == 0o140000  // S_IFMT, S_IFSOCK (inode(7))
   }
 
   /// One that the service manager opened (sd_listen_fds(3)); it stays open for the next instance.
