@@ -116,6 +116,11 @@ public final class EventLoop: @unchecked Sendable {
     announce()
     return try queue.sync {
       postedCount.subtract(1, ordering: .sequentiallyConsistent)
+      now = Instant(nanoseconds: bearerd_boottime())
+      defer {
+        armTimer()
+        if !postponed.isEmpty { queue.async { [self] in turn() } }
+      }
       return try work()
     }
   }

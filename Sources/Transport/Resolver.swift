@@ -5,12 +5,13 @@ import Synchronization
 
 /// Looks names up with the system's resolver, off the loops (getaddrinfo blocks).
 public final class Resolver: Sendable {
-  private let queue = DispatchQueue(label: "bearerd.resolver", attributes: .concurrent)
   private let state = Mutex(State())
 
   private struct State {
-    var runningCount = 0
-    var waiting: [@Sendable () -> Void] = []
+    /// Serial ones, because each of those has a thread of its own: a concurrent queue would have as many as there are
+    /// processors, and two hung look-ups would hold up all others.
+    var idle = (0..<runningMax).map { DispatchQueue(label: "bearerd.resolver.\($0)") }
+    var waiting: [@Sendable (DispatchQueue) -> Void] = []
   }
 
   /// A hung name server must not eat all threads.
@@ -18,7 +19,12 @@ public final class Resolver: Sendable {
   /// Past this a look-up fails at once (I12).
   private static let waitingMax = 4096
 
-  public init() {}
+  private let lookUp: @Sendable (_ host: String, _ port: UInt16) -> Answer
+
+  public convenience init() { self.init(lookUp: Self.askSystem) }
+
+  /// For tests: `lookUp` blocks like the system's and is called on several threads.
+  init(lookUp: @escaping @Sendable (_ host: String, _ port: UInt16) -> Answer) { self.lookUp = lookUp }
 
   public enum Answer: Sendable {
     /// Not empty; in the system's order of preference (RFC 6724).
@@ -35,36 +41,42 @@ public final class Resolver: Sendable {
       completion(.addresses([literal]))
       return
     }
-    let work: @Sendable () -> Void = { [self] in
-      let answer = Self.lookUp(host, port)
-      loop.post { completion(answer) }
-      let next: (@Sendable () -> Void)? = state.withLock { state in
-        if state.waiting.isEmpty {
-          state.runningCount -= 1
-          return nil
-        }
-        return state.waiting.removeFirst()
+    let work: @Sendable (DispatchQueue) -> Void = { [self] queue in
+      queue.async { [self] in
+        let answer = lookUp(host, port)
+        loop.post { completion(answer) }
+        startNext(on: queue)
       }
-      if let next { queue.async(execute: next) }
     }
-    enum Start { case now, later, refused }
+    enum Start {
+      case now(DispatchQueue)
+      case later, refused
+    }
     let start: Start = state.withLock { state in
-      if state.runningCount < Self.runningMax {
-        state.runningCount += 1
-        return .now
-      }
+      if let queue = state.idle.popLast() { return .now(queue) }
       if state.waiting.count >= Self.waitingMax { return .refused }
       state.waiting.append(work)
       return .later
     }
     switch start {
-    case .now: queue.async(execute: work)
+    case .now(let queue): work(queue)
     case .later: break
     case .refused: loop.post { completion(.failed("\(host): too many name look-ups are waiting")) }
     }
   }
 
-  private static func lookUp(_ host: String, _ port: UInt16) -> Answer {
+  private func startNext(on queue: DispatchQueue) {
+    let next: (@Sendable (DispatchQueue) -> Void)? = state.withLock { state in
+      if state.waiting.isEmpty {
+        state.idle.append(queue)
+        return nil
+      }
+      return state.waiting.removeFirst()
+    }
+    next?(queue)
+  }
+
+  @Sendable private static func askSystem(_ host: String, _ port: UInt16) -> Answer {
     var hints = addrinfo()
     hints.ai_family = AF_UNSPEC
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

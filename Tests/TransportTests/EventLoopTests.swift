@@ -376,6 +376,23 @@ private typealias Calls = Inbox<Recorder.Call>
     #expect(zip(heard, heard.dropFirst()).allSatisfy { $0.1 <= $1.1 })
   }
 
+  @Test("performed work runs on the loop's queue at once, at the present time, and its deadlines fire")
+  func perform() throws {
+    let member = Recorder("a", calls)
+    let before = running.loop.perform { running.loop.now }
+    let isLater = running.loop.perform { () -> Bool in
+      let loop = running.loop
+      dispatchPrecondition(condition: .onQueue(loop.queue))
+      member.token = loop.enroll(member)
+      loop.setDeadline(loop.now, for: member.token)
+      return loop.now > before
+    }
+    #expect(isLater)
+    #expect(try calls.next() == .deadline("a"))
+    struct Refused: Error {}
+    #expect(throws: Refused.self) { try running.loop.perform { throw Refused() } }
+  }
+
   @Test("stopping releases the members and calls none")
   func stop() throws {
     let (near, far) = try socketPair()
