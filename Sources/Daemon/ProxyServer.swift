@@ -259,13 +259,18 @@ public final class ProxyServer: @unchecked Sendable {
   }
 
   /// Stops accepting, lets requests and refreshes end, and calls `done`; the caller sets the limit in time.
+  ///
+  /// Our own listeners are closed, so that a new client is refused at once instead of waiting in a queue that nobody
+  /// serves; what the service manager opened stays open there.
   public func drain(_ done: @escaping @Sendable () -> Void) {
     isDraining.withLock { $0 = true }
     let group = DispatchGroup()
-    let acceptors = LoopBound(acceptors, on: loops[0])
+    let stopping = LoopBound(acceptors, on: loops[0])
+    acceptors = []
+    listeners = []
     group.enter()
     loops[0].post {
-      for acceptor in acceptors.onLoop { acceptor.stop() }
+      for acceptor in stopping.onLoop { acceptor.stop() }
       group.leave()
     }
     for worker in workers {
