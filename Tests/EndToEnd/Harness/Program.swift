@@ -41,7 +41,7 @@ final class Program {
 
   deinit {
     if process.isRunning { kill(process.processIdentifier, SIGKILL) }
-    process.waitUntilExit()
+    _ = eventually(within: 10) { !process.isRunning }
   }
 
   private static func file(_ path: String) throws -> FileHandle {
@@ -60,7 +60,6 @@ final class Program {
   func end(within seconds: Double = 60) throws -> Int32 {
     guard eventually(within: seconds, { !process.isRunning }) else {
       kill(process.processIdentifier, SIGKILL)
-      process.waitUntilExit()
       throw TimedOut(description: "\(name) did not end within \(seconds) s: \(error.suffix(2000))")
     }
     // Foundation notices the end on another thread.

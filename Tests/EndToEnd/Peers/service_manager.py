@@ -3,12 +3,15 @@
 service_manager.py NOTIFY_SOCKET COMMAND...; prints `port N` and then every notification line. SIGHUP and SIGTERM are
 handed to the service, whose exit status is its own.
 """
+import ctypes
 import os
 import signal
 import socket
 import subprocess
 import sys
 
+# Whoever starts this may block signals for its own threads.
+signal.pthread_sigmask(signal.SIG_SETMASK, [])
 notify_path, command = sys.argv[1], sys.argv[2:]
 notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 notifications.bind(notify_path)
@@ -20,11 +23,14 @@ print("port", listener.getsockname()[1], flush=True)
 
 
 def become_service():
-    """LISTEN_PID must name the process that executes the service (sd_listen_fds(3))."""
+    """Descriptor 3 and no other; the service dies with this manager (PR_SET_PDEATHSIG)."""
     os.dup2(listener.fileno(), 3)
     os.set_inheritable(3, True)
+    os.closerange(4, 4096)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+# LISTEN_PID must name the process that executes the service (sd_listen_fds(3)).
 wrapper = 'LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=bearerd exec "$@"'
 service = subprocess.Popen(
     ["/bin/sh", "-c", wrapper, "sh", *command],
