@@ -52,6 +52,8 @@ public struct Provider: Equatable, Sendable {
   public var refreshAhead: Interval? = .seconds(300)
   /// From connecting to the last byte of the answer.
   public var timeout: Interval = .seconds(10)
+  /// Ceiling of refreshes in one second, for all sessions together; those beyond wait their turn.
+  public var refreshesPerSecond = 100
   /// `session add --verify` sends the access token here; nil where the provider has none.
   public var validateURL: String?
   /// One line for people.

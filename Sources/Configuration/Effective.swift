@@ -155,6 +155,7 @@ extension Configuration {
     writer.set("on_unknown", provider.onUnknown.rawValue)
     writer.set("leeway", provider.leeway)
     writer.set("refresh_ahead", provider.refreshAhead.map(Quantity.duration) ?? "off")
+    writer.set("refreshes_per_second", provider.refreshesPerSecond)
     writer.set("timeout", provider.timeout)
     writer.set("validate_url", provider.validateURL.map(Self.redactedURL))
     writer.set("allow_plaintext", connection.allowPlaintext)

@@ -83,6 +83,7 @@ extension Configuration {
     let day = Interval.seconds(86_400)
     reader.read("fallback_lifetime", into: &provider.fallbackLifetime, .duration(.seconds(1)...day))
     reader.read("leeway", into: &provider.leeway, .duration(.zero...day))
+    reader.read("refreshes_per_second", into: &provider.refreshesPerSecond, .integer(1...10_000))
     reader.read("timeout", into: &provider.timeout, .duration(.milliseconds(100) ... .seconds(300)))
     let expected = "a duration with its unit (ms, s, min, h, d), or \"off\""
     let ahead = Reading<Interval?>.text(expected) { text in

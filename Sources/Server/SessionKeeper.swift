@@ -41,6 +41,7 @@ public final class SessionKeeper: @unchecked Sendable {
   private var slots: [String: Int] = [:]
   private var tallies = Tallies()
   private var waiterCount: UInt64 = 0
+  private var pacers: [String: RefreshPacer] = [:]
   // Refreshes ahead of time: the earliest is what the timer is armed for.
   private var ahead = DeadlineHeap<Int>()
   private let aheadTimer: any DispatchSourceTimer
@@ -343,7 +344,10 @@ public final class SessionKeeper: @unchecked Sendable {
       ended: { [self] result in queue.async { [self] in landed(slot, trigger, result) } },
       settled: { [self] in queue.async { [self] in becameDurable(slot) } })
     entries[slot].runner = runner
-    runner.start()
+    let wait = pacers[provider.name, default: RefreshPacer()].admit(
+      perSecond: provider.refreshesPerSecond, at: BootClock.now)
+    if wait == .zero { return runner.start() }
+    queue.asyncAfter(deadline: .now() + .milliseconds(Int(clamping: wait.milliseconds))) { runner.start() }
   }
 
   private func landed(_ slot: Int, _ trigger: RefreshTrigger, _ result: FlightResult) {

@@ -31,6 +31,7 @@ import Testing
       on_unknown = "replay-in-grace"
       leeway = "1s"
       refresh_ahead = "2s"
+      refreshes_per_second = 7
       timeout = "3s"
       validate_url = "https://login.example.com/me"
       [provider.p.response]
@@ -85,6 +86,7 @@ import Testing
     expected.onUnknown = .replayInGrace
     expected.leeway = .seconds(1)
     expected.refreshAhead = .seconds(2)
+    expected.refreshesPerSecond = 7
     expected.timeout = .seconds(3)
     expected.validateURL = "https://login.example.com/me"
     #expect(provider == expected)
