@@ -121,6 +121,9 @@ let package = Package(
       name: "TransportTests", dependencies: ["Transport", "Chronology", "COpenSSL", "CLinux"],
       swiftSettings: everywhere),
     .testTarget(
+      name: "Simulation", dependencies: ["ProxyCore", "BearerPolicy", "MockBackend", "Chronology"],
+      swiftSettings: everywhere),
+    .testTarget(
       name: "EndToEnd",
       dependencies: [
         "bearerd", "MockServer", "MockBackend", "BearerPolicy", "SessionStore", "Chronology",
