@@ -118,7 +118,7 @@ let package = Package(
       name: "SessionStoreTests", dependencies: ["SessionStore", "BearerPolicy", "Chronology"],
       swiftSettings: everywhere),
     .testTarget(
-      name: "TransportTests", dependencies: ["Transport", "Chronology", "COpenSSL", "CLinux"],
+      name: "TransportTests", dependencies: ["Transport", "HTTPSyntax", "Chronology", "COpenSSL", "CLinux"],
       swiftSettings: everywhere),
     .testTarget(
       name: "Simulation", dependencies: ["ProxyCore", "BearerPolicy", "MockBackend", "Chronology"],
