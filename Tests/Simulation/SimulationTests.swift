@@ -45,6 +45,7 @@ import Testing
     for seed in 0..<UInt64(1000) {
       let world = World(seed: seed, planted: bug)
       guard let violation = world.run() else { continue }
+      print("\(bug.rawValue): \(violation.invariant) by seed \(seed), \(violation.detail)")
       #expect(violation.invariant == bug.invariant, "\(bug.rawValue), seed \(seed): \(violation.detail)")
       return
     }
