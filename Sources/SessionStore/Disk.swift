@@ -23,7 +23,8 @@ struct Descriptor: ~Copyable {
 /// Tests put a `fault` in front of the kernel; nothing else differs between them and the daemon.
 package struct Disk: Sendable {
   package enum Call: Sendable, CaseIterable {
-    case open, lock, read, write, allocate, truncate, sync, syncDirectory, rename, unlink, makeDirectory, status,
+    case open, lock, read, write, allocate, truncate, sync, syncDirectory, rename, unlink, makeDirectory,
+      status,
       list
   }
 

@@ -126,7 +126,9 @@ extension FileSessionStore {
     return (record, form)
   }
 
-  private func understood<Part>(_ path: String, _ read: () throws(RecordFault) -> Part) throws(StoreFault) -> Part {
+  private func understood<Part>(_ path: String, _ read: () throws(RecordFault) -> Part) throws(StoreFault)
+    -> Part
+  {
     do {
       return try read()
     } catch {
@@ -144,7 +146,7 @@ extension FileSessionStore {
     guard limit > 0 else { return [] }
     var page = NamePage(after: after, limit: limit)
     for shard in try shards() {
-      try listSessions(in: shard) { page.insert($0.text) }
+      try listSessions(in: shard, where: { page.admits($0) }, { page.insert($0.text) })
     }
     return page.sorted()
   }
@@ -164,8 +166,15 @@ extension FileSessionStore {
     name.utf8.count == 2 && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
   }
 
-  func listSessions(in shard: String, suffix: String = ".json", _ body: (SessionName) -> Void) throws(StoreFault) {
+  /// - Parameter isWanted: asked first with the decoded text, which need not be a name.
+  func listSessions(
+    in shard: String, suffix: String = ".json", where isWanted: (String) -> Bool = { _ in true },
+    _ body: (SessionName) -> Void
+  ) throws(StoreFault) {
     try list("\(sessionsDirectory)/\(shard)") { file in
+      guard file.hasSuffix(suffix), let text = SessionName.decode(file.dropLast(suffix.utf8.count)),
+        isWanted(text)
+      else { return }
       // Another shard's file would be listed but not found.
       if let name = Self.session(ofFile: file, suffix: suffix), name.shard == shard { body(name) }
     }
@@ -215,14 +224,22 @@ private struct NamePage {
   let after: String?
   let limit: Int
   private var names: [String] = []
+  /// The last name of the page, once it is full: later ones have no place.
+  private var last: String?
 
   init(after: String?, limit: Int) {
     self.after = after
     self.limit = limit
   }
 
+  func admits(_ name: String) -> Bool {
+    if let last, !name.utf8.lexicographicallyPrecedes(last.utf8) { return false }
+    guard let after else { return true }
+    return after.utf8.lexicographicallyPrecedes(name.utf8)
+  }
+
+  /// A name that is admitted.
   mutating func insert(_ name: String) {
-    if let after, !after.utf8.lexicographicallyPrecedes(name.utf8) { return }
     names.append(name)
     // Cut at twice the size, so that the sorting is paid once per page of names.
     if names.count >= limit &* 2 && names.count > limit { cut() }
@@ -231,6 +248,7 @@ private struct NamePage {
   private mutating func cut() {
     names.sort { $0.utf8.lexicographicallyPrecedes($1.utf8) }
     if names.count > limit { names.removeLast(names.count - limit) }
+    if names.count == limit { last = names.last }
   }
 
   consuming func sorted() -> [String] {

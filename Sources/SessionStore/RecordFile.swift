@@ -167,7 +167,8 @@ extension RecordFile {
     }
     intent = record.intent.map {
       IntentPart(
-        fingerprint: $0.fingerprint.hexadecimal, startedAt: StoredTime($0.startedAt), trigger: $0.trigger.rawValue
+        fingerprint: $0.fingerprint.hexadecimal, startedAt: StoredTime($0.startedAt),
+        trigger: $0.trigger.rawValue
       )
     }
     spent = record.spent.map(\.hexadecimal)

@@ -100,7 +100,9 @@ private enum GCM {
 
   /// nil where the tag does not fit the rest.
   static func open(_ sealed: [UInt8], nonce: [UInt8], associated: [UInt8], _ key: StoreKey) -> [UInt8]? {
-    guard nonce.count == SealedRecord.nonceBytesCount, sealed.count > SealedRecord.tagBytesCount else { return nil }
+    guard nonce.count == SealedRecord.nonceBytesCount, sealed.count > SealedRecord.tagBytesCount else {
+      return nil
+    }
     return withContext { context in
       let count = sealed.count - SealedRecord.tagBytesCount
       var output = [UInt8](repeating: 0, count: count)

@@ -18,7 +18,7 @@ struct SessionName {
     guard count <= Self.bytesMax else {
       throw .badName(detail: "it has \(count) bytes, at most \(Self.bytesMax) are allowed")
     }
-    guard !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else {
+    guard !text.unicodeScalars.contains(where: Self.isControl) else {
       throw .badName(detail: "it contains a control character")
     }
     let encoded = Self.encode(text)
@@ -56,7 +56,8 @@ struct SessionName {
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  private static func decode(_ encoded: some StringProtocol) -> String? {
+  /// What the name would be if it is one; far cheaper than finding out.
+  static func decode(_ encoded: some StringProtocol) -> String? {
     var bytes = [UInt8]()
     var rest = encoded.utf8[...]
     while let byte = rest.popFirst() {
@@ -78,6 +79,12 @@ struct SessionName {
     case 0x41...0x46: byte - 0x41 + 10
     default: nil
     }
+  }
+
+  /// Unicode's category Cc, which is these and no others; asking for the category costs more than all the rest of
+  /// listing a name.
+  private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+    scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
   }
 
   private static func isUnreserved(_ byte: UInt8) -> Bool {

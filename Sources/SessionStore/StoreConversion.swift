@@ -102,7 +102,8 @@ public struct StoreConversion: Sendable {
       switch error {
       case .missing: return
       case .full, .unwritable, .readBackDiffers, .encryptionFailed: throw error
-      case .badName, .unparsable, .undecryptable, .notEncrypted, .badKey, .futureVersion, .wrongOwner, .wrongMode,
+      case .badName, .unparsable, .undecryptable, .notEncrypted, .badKey, .futureVersion, .wrongOwner,
+        .wrongMode,
         .unreadable, .lockTimeout, .lockReplaced:
         outcome.refusedCount += 1
         if outcome.refusals.count < Outcome.refusalsMax { outcome.refusals.append(error) }

@@ -41,7 +41,8 @@ struct StoreForms: Sendable {
       ids.append(key.id)
     }
     // Shown to people, who would otherwise be shown whatever stands there.
-    let wanted = sealed.key.utf8.count == 8 && sealed.key.allSatisfy(\.isHexDigit) ? "key \(sealed.key)" : "another key"
+    let wanted =
+      sealed.key.utf8.count == 8 && sealed.key.allSatisfy(\.isHexDigit) ? "key \(sealed.key)" : "another key"
     let detail =
       ids.isEmpty
       ? "is encrypted with \(wanted): set `store.key_file` to it"

@@ -91,7 +91,8 @@ extension StoreKey {
     defer { wipe(&key) }
     guard key.count == bytesCount else {
       throw .badKey(
-        path: path, detail: "holds neither 32 raw bytes nor 64 hexadecimal digits nor base64 of 32 bytes: \(remedy)")
+        path: path,
+        detail: "holds neither 32 raw bytes nor 64 hexadecimal digits nor base64 of 32 bytes: \(remedy)")
     }
     return Secret(bytes: key)
   }
@@ -116,7 +117,8 @@ extension StoreKey {
     bytes.reserveCapacity(bytesCount)
     var half: UInt8?
     for character in text {
-      guard let digit = Character(Unicode.Scalar(character)).hexDigitValue.flatMap({ UInt8(exactly: $0) }) else {
+      guard let digit = Character(Unicode.Scalar(character)).hexDigitValue.flatMap({ UInt8(exactly: $0) })
+      else {
         return nil
       }
       if let high = half {
@@ -139,7 +141,9 @@ extension StoreKey {
 extension StoreFault {
   /// What is wrong with a file in general, said of the key's.
   fileprivate func ofKey(_ path: String) -> StoreFault {
-    if case .unparsable(_, let detail) = self { return .badKey(path: path, detail: "(`store.key_file`): \(detail)") }
+    if case .unparsable(_, let detail) = self {
+      return .badKey(path: path, detail: "(`store.key_file`): \(detail)")
+    }
     return self
   }
 }

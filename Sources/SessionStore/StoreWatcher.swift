@@ -184,7 +184,9 @@ extension StoreWatcher {
   private func readEvents() -> [Event] {
     withUnsafeTemporaryAllocation(byteCount: Self.bufferBytesCount, alignment: 8) { buffer in
       var count = -1
-      repeat { count = Glibc.read(descriptor, buffer.baseAddress, buffer.count) } while count < 0 && errno == EINTR
+      repeat {
+        count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+      } while count < 0 && errno == EINTR
       guard count > 0 else { return [] }
       var events = [Event]()
       var event = bearerd_file_event()

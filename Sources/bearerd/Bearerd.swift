@@ -18,8 +18,8 @@ struct Bearerd: ParsableCommand {
       """,
     version: BearerdVersion.text,
     subcommands: [
-      RunCommand.self, CheckCommand.self, DemoCommand.self, SessionCommand.self, ProvidersCommand.self,
-      VersionCommand.self,
+      RunCommand.self, CheckCommand.self, DemoCommand.self, SessionCommand.self, StoreCommand.self,
+      ProvidersCommand.self, VersionCommand.self,
     ])
 
   static func main() {

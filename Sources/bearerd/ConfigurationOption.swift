@@ -29,7 +29,11 @@ struct StoreOptions: ParsableArguments {
       valueName: "dir"))
   var stateDirectory: String?
 
-  /// The configuration with `--state-dir` in it.
+  @Option(
+    help: ArgumentHelp("The file that holds the store's key, instead of the configuration's.", valueName: "file"))
+  var keyFile: String?
+
+  /// The configuration with `--state-dir` and `--key-file` in it.
   func load() throws(CommandFailure) -> Configuration {
     let environment = ProcessEnvironment.all
     let path = file.path
@@ -49,6 +53,10 @@ struct StoreOptions: ParsableArguments {
       throw CommandFailure(failure.errors, path: path)
     case .success(var configuration):
       if let stateDirectory { configuration.stateDirectory = absolutePath(stateDirectory) }
+      if let keyFile {
+        configuration.store.keyFile = absolutePath(keyFile)
+        configuration.store.isKeyCredential = false
+      }
       return configuration
     }
   }

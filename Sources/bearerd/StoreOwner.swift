@@ -22,11 +22,25 @@ enum StoreOwner {
     Output.complain("acting as \(account.name), which owns \(stateDirectory)")
   }
 
-  /// Opens the store as its owner.
+  /// Opens the store as its owner; its key is read before, for it may be root's.
   static func open(_ configuration: Configuration) throws(CommandFailure) -> FileSessionStore {
+    let key = try configuration.store.keyFile.map { path throws(CommandFailure) in
+      try self.key(path, configuration)
+    }
     try become(ownerOf: configuration.stateDirectory)
     do {
-      return try FileSessionStore(stateDirectory: configuration.stateDirectory)
+      return try FileSessionStore(stateDirectory: configuration.stateDirectory, key: key)
+    } catch {
+      throw CommandFailure(error)
+    }
+  }
+
+  /// A key of this store, as whoever called the command may read it.
+  static func key(_ path: String, _ configuration: Configuration) throws(CommandFailure) -> StoreKey {
+    do {
+      return try StoreKey(
+        file: path, isCredential: path == configuration.store.keyFile && configuration.store.isKeyCredential,
+        storeOwner: FileSessionStore.owner(of: configuration.stateDirectory))
     } catch {
       throw CommandFailure(error)
     }

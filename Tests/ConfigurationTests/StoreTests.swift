@@ -27,7 +27,8 @@ import Testing
 
   @Test("a directory whose name only begins alike is another one") func beginsAlike() throws {
     let store = try configuration(
-      "[store]\nkey_file = \"/run/credentials/bob/key\"", environment: ["CREDENTIALS_DIRECTORY": "/run/credentials/b"]
+      "[store]\nkey_file = \"/run/credentials/bob/key\"",
+      environment: ["CREDENTIALS_DIRECTORY": "/run/credentials/b"]
     ).store
     #expect(!store.isKeyCredential)
   }

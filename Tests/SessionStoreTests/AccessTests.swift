@@ -110,7 +110,8 @@ import Testing
   func notADirectory() throws {
     let directory = TemporaryDirectory()
     close(open(directory.path + "/sessions", O_CREAT | O_WRONLY, 0o600))
-    #expect(throws: StoreFault.unparsable(path: directory.path + "/sessions", detail: "it is not a directory")) {
+    #expect(throws: StoreFault.unparsable(path: directory.path + "/sessions", detail: "it is not a directory"))
+    {
       try FileSessionStore(stateDirectory: directory.path)
     }
   }

@@ -147,7 +147,8 @@ import Testing
     }
   }
 
-  @Test("A container that hands in the same token at each start does not burn it, however long the session lived")
+  @Test(
+    "A container that hands in the same token at each start does not burn it, however long the session lived")
   func container() throws {
     let directory = TemporaryDirectory()
     let store = try FileSessionStore(stateDirectory: directory.path, disk: FaultScript().disk)
@@ -216,13 +217,15 @@ import Testing
     first.graceUsed = true
     first.graceUntil = WallTime(seconds: 1_800_000_000)
     try store.seed(first)
-    #expect(try store.add(makeRecord(refresh: "FIRST"), refreshTokenFingerprint: fingerprint("FIRST")) == .added)
+    #expect(
+      try store.add(makeRecord(refresh: "FIRST"), refreshTokenFingerprint: fingerprint("FIRST")) == .added)
     #expect(try store.load("alice").graceUsed)
     #expect(try store.load("alice").graceUntil == first.graceUntil)
     #expect(try add(store) == .added)
     #expect(try store.load("alice").graceUsed == false)
     #expect(
-      try store.add(makeRecord("bob", refresh: "FIRST"), refreshTokenFingerprint: fingerprint("FIRST")) == .added)
+      try store.add(makeRecord("bob", refresh: "FIRST"), refreshTokenFingerprint: fingerprint("FIRST"))
+        == .added)
   }
 
   @Test("A login without a refresh token needs no fingerprint; if absent it keeps what can go on")
@@ -248,7 +251,8 @@ import Testing
   }
 
   @Test(
-    "Wherever the machine stops in an add, the token is known before a session holds it, and a second add works")
+    "Wherever the machine stops in an add, the token is known before a session holds it, and a second add works"
+  )
   func crash() throws {
     var failing = 0
     while true {

@@ -57,7 +57,9 @@ import Testing
     }
   }
 
-  @Test("Every session has the new form afterwards, and nothing else of it has changed", arguments: Direction.allCases)
+  @Test(
+    "Every session has the new form afterwards, and nothing else of it has changed",
+    arguments: Direction.allCases)
   func all(_ direction: Direction) throws {
     let scene = try Scene(direction)
     let before = scene.directory.files()
@@ -81,7 +83,9 @@ import Testing
     #expect(outcome.isComplete)
   }
 
-  @Test("Wherever the machine stops, every session is whole, and the next run goes on", arguments: Direction.allCases)
+  @Test(
+    "Wherever the machine stops, every session is whole, and the next run goes on",
+    arguments: Direction.allCases)
   func crash(_ direction: Direction) throws {
     var counts = Set<Int>()
     var failing = 0
@@ -108,7 +112,8 @@ import Testing
     #expect(counts == [0, 1, 2])
   }
 
-  @Test("Whichever one call fails, no session is lost, and the next run completes", arguments: Direction.allCases)
+  @Test(
+    "Whichever one call fails, no session is lost, and the next run completes", arguments: Direction.allCases)
   func oneFailure(_ direction: Direction) throws {
     var failing = 0
     while true {
@@ -145,7 +150,9 @@ import Testing
     #expect(try scene.convertedCount("full disk") == 1)
   }
 
-  @Test("Files that neither key opens, or that are damaged, are named and left as they are; the others are converted")
+  @Test(
+    "Files that neither key opens, or that are damaged, are named and left as they are; the others are converted"
+  )
   func refusals() throws {
     let scene = try Scene(.rotate)
     let directory = scene.directory
@@ -176,7 +183,8 @@ import Testing
     let old = files.map(fileBytes)
     #expect(before.count > old.count)
     let outcome = try StoreConversion(
-      stateDirectory: directory.path, .rotate(from: wrong, to: other), disk: FaultScript().disk).run()
+      stateDirectory: directory.path, .rotate(from: wrong, to: other), disk: FaultScript().disk
+    ).run()
     #expect(outcome.convertedCount == 0 && outcome.refusedCount == 3)
     for fault in outcome.refusals { #expect(fault.detail.contains(try #require(scene.old).id)) }
     #expect(files.map(fileBytes) == old)
@@ -194,7 +202,8 @@ import Testing
     #expect(outcome.refusedCount == 25 && outcome.refusals.count == StoreConversion.Outcome.refusalsMax)
   }
 
-  @Test("A session that is being refreshed is not touched; one that a dead process left unfinished is cleaned up")
+  @Test(
+    "A session that is being refreshed is not touched; one that a dead process left unfinished is cleaned up")
   func locks() throws {
     let scene = try Scene(.encrypt)
     let store = try scene.store(nil)

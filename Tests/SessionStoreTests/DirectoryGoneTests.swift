@@ -69,7 +69,9 @@ import Testing
   func back() throws {
     let away = directory.path + "/away"
     rename(store.sessionsDirectory, away)
-    #expect(throws: StoreFault.unreadable(path: store.sessionsDirectory, errno: ENOENT)) { try store.load("alice") }
+    #expect(throws: StoreFault.unreadable(path: store.sessionsDirectory, errno: ENOENT)) {
+      try store.load("alice")
+    }
     rename(away, store.sessionsDirectory)
     #expect(try store.load("alice") == makeRecord())
     try #require(try store.tryLock("alice")).release()

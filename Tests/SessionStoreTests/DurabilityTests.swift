@@ -353,7 +353,8 @@ import Testing
     #expect(!directory.files().contains { $0.hasSuffix(".result") })
   }
 
-  @Test("I7: a result no file takes throws, leaves the intent, and a later replace under the lock makes it good")
+  @Test(
+    "I7: a result no file takes throws, leaves the intent, and a later replace under the lock makes it good")
   func retry() throws {
     let directory = TemporaryDirectory()
     let script = FaultScript { _, event in event.call == .rename ? EIO : nil }

@@ -72,7 +72,10 @@ import Testing
   /// Everything a store may be asked to do with a session that is not its own to read.
   private static let operations: [(name: String, run: @Sendable (FileSessionStore) throws -> Void)] = [
     ("load", { _ = try $0.load("alice") }),
-    ("add", { _ = try $0.add(makeRecord(refresh: "N"), refreshTokenFingerprint: fingerprint("N"), force: true) }),
+    (
+      "add",
+      { _ = try $0.add(makeRecord(refresh: "N"), refreshTokenFingerprint: fingerprint("N"), force: true) }
+    ),
     ("replace", { try $0.replace(makeRecord(generation: 9), lock: try $0.lock("alice", until: atOnce)) }),
     ("create", { try $0.create(makeRecord(generation: 9), lock: try $0.lock("alice", until: atOnce)) }),
     (
@@ -225,7 +228,8 @@ import Testing
   func forgedKeyName() throws {
     let store = try store(nil)
     try store.seed(makeRecord())
-    overwrite(directory.sessionPath(), #"{"version":1,"encrypted":{"key":"\u001b[2J","nonce":"","ciphertext":""}}"#)
+    overwrite(
+      directory.sessionPath(), #"{"version":1,"encrypted":{"key":"\u001b[2J","nonce":"","ciphertext":""}}"#)
     let fault = #expect(throws: StoreFault.self) { try store.load("alice") }
     #expect(fault?.detail.contains("another key") == true && fault?.detail.contains("\u{1b}") == false)
   }

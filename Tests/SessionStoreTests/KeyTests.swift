@@ -40,7 +40,8 @@ func makeKey(_ directory: TemporaryDirectory, _ name: String = "key") throws -> 
   @Test(
     "What is no key of 256 bits is refused with a remedy, and nothing of it is shown",
     arguments: [
-      [], Array(raw.dropLast()), raw + [0x0A], Array(hexadecimal.dropLast().utf8), Array("\(hexadecimal)0".utf8),
+      [], Array(raw.dropLast()), raw + [0x0A], Array(hexadecimal.dropLast().utf8),
+      Array("\(hexadecimal)0".utf8),
       Array("g\(hexadecimal.dropFirst())".utf8), Array("AAEC".utf8), Array(base64.dropLast(2).utf8),
       Array("0123456789abcdef0123456789abcdef".utf8), Array("correct horse battery staple 012".utf8),
       [UInt8](repeating: 0x41, count: 100_000),

@@ -37,7 +37,9 @@ final class TemporaryDirectory: Sendable {
   }
 }
 
-func fileBytes(_ path: String) -> [UInt8] { (FileManager.default.contents(atPath: path)).map { Array($0) } ?? [] }
+func fileBytes(_ path: String) -> [UInt8] {
+  (FileManager.default.contents(atPath: path)).map { Array($0) } ?? []
+}
 
 func overwrite(_ path: String, _ text: String) { write(text, to: path, O_TRUNC) }
 
@@ -93,7 +95,8 @@ final class FaultScript: Sendable {
 let atOnce = Instant(nanoseconds: 0)
 
 func makeRecord(
-  _ name: String = "alice", generation: UInt64 = 1, access: String? = "ACCESS-1", refresh: String? = "REFRESH-1",
+  _ name: String = "alice", generation: UInt64 = 1, access: String? = "ACCESS-1",
+  refresh: String? = "REFRESH-1",
   standing: SessionRecord.Standing = .active, intent: SessionRecord.Intent? = nil, spent: [String] = []
 ) -> SessionRecord {
   SessionRecord(
@@ -107,7 +110,8 @@ func fingerprint(_ token: String) -> Fingerprint { FileSessionStore.fingerprint(
 
 func makeIntent(_ token: String = "REFRESH-1") -> SessionRecord.Intent {
   SessionRecord.Intent(
-    fingerprint: fingerprint(token), startedAt: WallTime(milliseconds: 1_700_000_800_001), trigger: .unauthorized)
+    fingerprint: fingerprint(token), startedAt: WallTime(milliseconds: 1_700_000_800_001),
+    trigger: .unauthorized)
 }
 
 extension FileSessionStore {

@@ -196,37 +196,38 @@ private final class Listener: Sendable {
   }
 
   /// Ways in which the directory itself may be exchanged.
-  private static let exchanges: [(name: String, below: String, run: @Sendable (_ root: String) throws -> Void)] = [
-    (
-      "deleted, and made anew", "",
-      { root in
-        try FileManager.default.removeItem(atPath: root + "/sessions")
-        mkdir(root + "/sessions", 0o700)
-      }
-    ),
-    (
-      "replaced by a copy", "",
-      { root in
-        try FileManager.default.copyItem(atPath: root + "/sessions", toPath: root + "/copy")
-        rename(root + "/sessions", root + "/before")
-        rename(root + "/copy", root + "/sessions")
-      }
-    ),
-    (
-      "deleted with the state directory, and made anew", "/a/state",
-      { root in
-        try FileManager.default.removeItem(atPath: root + "/a")
-        for path in ["/a", "/a/state", "/a/state/sessions"] { mkdir(root + path, 0o700) }
-      }
-    ),
-    (
-      "moved with a directory above it", "/a/b/state",
-      { root in
-        rename(root + "/a", root + "/before")
-        for path in ["/a", "/a/b", "/a/b/state", "/a/b/state/sessions"] { mkdir(root + path, 0o700) }
-      }
-    ),
-  ]
+  private static let exchanges:
+    [(name: String, below: String, run: @Sendable (_ root: String) throws -> Void)] = [
+      (
+        "deleted, and made anew", "",
+        { root in
+          try FileManager.default.removeItem(atPath: root + "/sessions")
+          mkdir(root + "/sessions", 0o700)
+        }
+      ),
+      (
+        "replaced by a copy", "",
+        { root in
+          try FileManager.default.copyItem(atPath: root + "/sessions", toPath: root + "/copy")
+          rename(root + "/sessions", root + "/before")
+          rename(root + "/copy", root + "/sessions")
+        }
+      ),
+      (
+        "deleted with the state directory, and made anew", "/a/state",
+        { root in
+          try FileManager.default.removeItem(atPath: root + "/a")
+          for path in ["/a", "/a/state", "/a/state/sessions"] { mkdir(root + path, 0o700) }
+        }
+      ),
+      (
+        "moved with a directory above it", "/a/b/state",
+        { root in
+          rename(root + "/a", root + "/before")
+          for path in ["/a", "/a/b", "/a/b/state", "/a/b/state/sessions"] { mkdir(root + path, 0o700) }
+        }
+      ),
+    ]
 
   @Test("The directory is replaced: that is told, and the new one is watched", arguments: exchanges.indices)
   func replaced(_ index: Int) throws {
@@ -281,7 +282,8 @@ private final class Listener: Sendable {
     #expect(listener.changes == before)
   }
 
-  @Test("A directory that may not be read is said to be unwatched, and everything is told when it may be again",
+  @Test(
+    "A directory that may not be read is said to be unwatched, and everything is told when it may be again",
     .enabled(if: geteuid() != 0))
   func unreadable() throws {
     let listener = try Listener()
