@@ -270,7 +270,7 @@ private final class Listener: Sendable {
     watcher.stop()
   }
 
-  @Test("Once stopped on its queue it tells nothing more, and its descriptor is closed")
+  @Test("Once stopped on its queue it tells nothing more")
   func stop() throws {
     let listener = try Listener()
     let watcher = try listener.start()
