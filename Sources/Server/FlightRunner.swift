@@ -17,7 +17,7 @@ final class FlightRunner: @unchecked Sendable {
   private var flight: RefreshFlight
   private var lock: SessionLock?
   private var reserved: ReservedResult?
-  private var lockDeadline: WallTime
+  private let lockDeadline: Instant
   /// Set while nobody tries: whoever clears it, the clock or a released lock, tries next.
   private let isWaitingForLock = Atomic<Bool>(false)
 
@@ -43,7 +43,7 @@ final class FlightRunner: @unchecked Sendable {
     self.present = present
     self.ended = ended
     self.settled = settled
-    lockDeadline = WallClock.now + Self.lockPatience
+    lockDeadline = BootClock.now + Self.lockPatience
   }
 
   func start() {
@@ -81,7 +81,7 @@ final class FlightRunner: @unchecked Sendable {
     } catch {
       return input(.lockUnavailable(error.trouble))
     }
-    if WallClock.now >= lockDeadline {
+    if BootClock.now >= lockDeadline {
       let detail = "another process holds the lock of session “\(name)”: wait for it to finish, then try again"
       return input(.lockUnavailable(StoreTrouble(kind: .lockTimeout, detail: detail)))
     }

@@ -373,7 +373,7 @@ public final class SessionKeeper: @unchecked Sendable {
       if let answer = entries[slot].parked.removeValue(forKey: wakeup.waiter) { tell(slot, wakeup.answer, answer) }
     }
     // A command's process ends with its answer, and with it a token that is only in memory: it waits for the disk.
-    if !entries[slot].ledger.isDegraded { answerCommands(slot, result) }
+    if case .refreshed(_, isDurable: false) = result {} else { answerCommands(slot, result) }
     tellGrounded()
   }
 
@@ -389,7 +389,8 @@ public final class SessionKeeper: @unchecked Sendable {
     guard let record = entries[slot].ledger.record else { return }
     entries[slot].stamp = store.stamp(record.name)
     logger.notice("the refreshed session has been saved after all", metadata: ["session": "\(record.name)"])
-    answerCommands(slot, .refreshed(record, isDurable: true))
+    // Commands that came later wait for a flight of their own.
+    if !entries[slot].ledger.isRefreshing { answerCommands(slot, .refreshed(record, isDurable: true)) }
     tellGrounded()
   }
 
