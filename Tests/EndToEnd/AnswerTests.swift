@@ -26,10 +26,9 @@ import Testing
     scene.settings.top = "pseudonym = \"gate\""
     let daemon = try scene.startSignedIn()
     check(try daemon.forward("http://other.test/"), "ROUTE_DENIED", 403, "http_request_denied")
-    check(
-      try daemon.gateway("/me", ["-H", "Sec-Fetch-Site: cross-site"]), "CROSS_SITE_DENIED", 403, "http_request_denied")
-    check(
-      try daemon.gateway("/me", ["-H", "Origin: https://evil.test"]), "CROSS_SITE_DENIED", 403, "http_request_denied")
+    for field in ["Sec-Fetch-Site: cross-site", "Origin: https://evil.test"] {
+      check(try daemon.gateway("/me", ["-H", field]), "CROSS_SITE_DENIED", 403, "http_request_denied")
+    }
     check(try daemon.gateway("/me", ["-H", "Host: evil.test"]), "MISDIRECTED", 421, "http_request_denied")
     check(try daemon.gateway("/me", ["-H", "Via: 1.1 before, 1.1 gate"]), "LOOP_DETECTED", 508, "proxy_loop_detected")
     #expect(try daemon.gateway("/me", ["-H", "Origin: http://localhost:3000"]).status == 200)

@@ -14,7 +14,10 @@ import Testing
 
   @Test(
     "A crash inside a refresh never lets a refresh token be presented twice",
-    arguments: [("after-intent", Left.unknown), ("after-answer", .unknown), ("before-rename", .unknown), ("after-rename", .newTokens)])
+    arguments: [
+      ("after-intent", Left.unknown), ("after-answer", .unknown), ("before-rename", .unknown),
+      ("after-rename", .newTokens),
+    ])
   func crash(_ point: String, _ left: Left) throws {
     let scene = try Scene()
     scene.settings.upstream = "default = true"

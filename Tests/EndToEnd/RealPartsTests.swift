@@ -56,7 +56,7 @@ struct RealPartsTests {
     let arguments = [daemon.url, target, daemon.url + "/api/me", "\(Self.seconds)"]
     let programs = try [
       Program("node", [Binaries.peer("node_client.js")] + arguments, in: parts.scratch),
-      Program("python3", [Binaries.peer("requests_client.py")] + arguments, in: parts.scratch),
+      Program(RealParts.python(), [Binaries.peer("requests_client.py")] + arguments, in: parts.scratch),
       Program("java", ["-Xmx128m", Binaries.peer("JavaClient.java")] + arguments, in: parts.scratch),
     ]
     var statuses: Set<Int> = []

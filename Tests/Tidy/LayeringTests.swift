@@ -18,11 +18,13 @@ import Testing
     "Chronology": [],
   ]
 
+  private static let modifiers: Set<String> = ["public", "internal", "package", "private", "fileprivate"]
+
   private static func imports(of file: Tree.File) -> [String] {
     file.lines.compactMap { line in
       let words = Tree.code(line).split(separator: " ")
       guard let index = words.firstIndex(of: "import"), index + 1 < words.count,
-        words[..<index].allSatisfy({ ["public", "internal", "package", "private", "fileprivate"].contains($0) || $0.hasPrefix("@") })
+        words[..<index].allSatisfy({ Self.modifiers.contains(String($0)) || $0.hasPrefix("@") })
       else { return nil }
       return words[index + 1].split(separator: ".").first.map(String.init)
     }

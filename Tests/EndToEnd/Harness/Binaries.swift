@@ -7,7 +7,8 @@ enum Binaries {
   static let bearerd = chosen("BEARERD_BINARY", orElse: [packagePath(".build/release/bearerd"), besideTests])
 
   /// A debug build, which has fault points: `BEARERD_FAULT_BINARY`, else the one beside the tests.
-  static let withFaultPoints = chosen("BEARERD_FAULT_BINARY", orElse: [besideTests, packagePath(".build/debug/bearerd")])
+  static let withFaultPoints = chosen(
+    "BEARERD_FAULT_BINARY", orElse: [besideTests, packagePath(".build/debug/bearerd")])
 
   static func packagePath(_ relative: String) -> String {
     URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../../" + relative)

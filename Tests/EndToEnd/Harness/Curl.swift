@@ -39,7 +39,8 @@ final class Transfer {
     (headPath, bodyPath) = (stem + ".head", stem + ".body")
     program = try Program(
       "curl",
-      ["-q", "-sS", "-N", "--max-time", "\(seconds)", "-D", headPath, "-o", bodyPath, "-w", "%{http_code}"] + arguments,
+      ["-q", "-sS", "-N", "--max-time", "\(seconds)", "-D", headPath, "-o", bodyPath, "-w", "%{http_code}"]
+        + arguments,
       in: scratch)
   }
 

@@ -38,14 +38,16 @@ final class RealParts {
   /// What the token endpoint and the API have seen.
   func stats() throws -> [String: Int] {
     let answer = try Transfer(
-      ["--cacert", scratch("ca.pem"), "--resolve", "api.test:\(tlsPort):127.0.0.1", "https://api.test:\(tlsPort)/stats"],
-      in: scratch
+      [
+        "--cacert", scratch("ca.pem"), "--resolve", "api.test:\(tlsPort):127.0.0.1",
+        "https://api.test:\(tlsPort)/stats",
+      ], in: scratch
     ).finish()
     return try #require(try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Int])
   }
 
   /// An environment with django-oauth-toolkit, made once and kept with the build's products.
-  private static func python() throws -> String {
+  static func python() throws -> String {
     let home = Binaries.packagePath(".build/peers/oauth-site")
     let python = home + "/bin/python"
     if FileManager.default.isExecutableFile(atPath: home + "/complete") { return python }
@@ -55,7 +57,8 @@ final class RealParts {
       "python3", ["-m", "venv", "--clear", home], in: scratch, environment: environment, within: 120)
     #expect(made.exit == 0, "\(made.error)")
     let installed = try Program.run(
-      python, ["-m", "pip", "install", "-q", "django-oauth-toolkit==3.*", "Django==5.2.*", "waitress==3.*", "requests"],
+      python,
+      ["-m", "pip", "install", "-q", "django-oauth-toolkit==3.*", "Django==5.2.*", "waitress==3.*", "requests"],
       in: scratch, environment: environment, within: 300)
     #expect(installed.exit == 0, "\(installed.error)")
     _ = FileManager.default.createFile(

@@ -1,6 +1,7 @@
 """fixed_answer.py FILE PORT: an upstream that reads a request's head, sends the bytes of the file and closes.
 
-Prints its loopback port, which the kernel chooses where PORT is 0. It stands for origins that answer what no well-behaved server does.
+Prints its loopback port, which the kernel chooses where PORT is 0. It stands for origins that answer what no
+well-behaved server does.
 """
 import socket
 import sys

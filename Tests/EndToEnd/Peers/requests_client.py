@@ -1,5 +1,7 @@
-"""requests_client.py PROXY TARGET GATEWAY SECONDS: gets the target through the proxy, and writes to it, until the time
-is over. Prints the statuses as JSON."""
+"""requests_client.py PROXY TARGET GATEWAY SECONDS: gets the target through the proxy, and writes to it.
+
+Ends when the time is over and prints the statuses as JSON.
+"""
 import collections
 import json
 import sys
