@@ -45,7 +45,9 @@ public final class ProxyServer: @unchecked Sendable {
     do throws(StoreFault) {
       var key: StoreKey?
       if let path = configuration.store.keyFile {
-        key = try StoreKey(file: path, isCredential: configuration.store.isKeyCredential)
+        key = try StoreKey(
+          file: path, isCredential: configuration.store.isKeyCredential,
+          storeOwner: FileSessionStore.owner(of: configuration.stateDirectory))
       }
       return try FileSessionStore(stateDirectory: configuration.stateDirectory, key: key)
     } catch {

@@ -98,6 +98,8 @@ final class FlightRunner: @unchecked Sendable {
   private func load() {
     do throws(StoreFault) {
       let record = try store.load(name)
+      // Its writer may have died between the rename and the directory's fsync (I7).
+      try store.makeDurable(name)
       input(.loaded(record, record.refreshToken.map { FileSessionStore.fingerprint(of: $0) }))
     } catch {
       input(.loadFailed(error.trouble))

@@ -267,7 +267,10 @@ public final class SessionKeeper: @unchecked Sendable {
     let stamp = store.stamp(ledger.name)
     if stamp != nil, stamp == entries[slot].stamp { return }
     do throws(StoreFault) {
-      adopt(try store.load(ledger.name), slot)
+      let record = try store.load(ledger.name)
+      // I7: another process's new token may be visible before its rename is durable, and must not be used before.
+      if let known = ledger.record, known.generation != record.generation { try store.makeDurable(ledger.name) }
+      adopt(record, slot)
     } catch {
       entries[slot].ledger.lose(error.trouble)
       publish(slot, nil)
@@ -275,13 +278,19 @@ public final class SessionKeeper: @unchecked Sendable {
     entries[slot].stamp = stamp
   }
 
+  /// Another owner or mode leaves the stamp as it is.
+  private func lookAgain(_ slot: Int) {
+    entries[slot].stamp = nil
+    look(slot)
+  }
+
   /// What a watcher of the store says: sessions changed by others are seen at once, and who waits for a lock tries.
   public func noticed(_ change: StoreWatcher.Change) {
     queue.async { [self] in
       switch change {
-      case .session(let name): if let slot = slots[name] { look(slot) }
+      case .session(let name): if let slot = slots[name] { lookAgain(slot) }
       case .lockReleased(let name): if let slot = slots[name] { entries[slot].runner?.lockMayBeFree() }
-      case .everything: for slot in entries.indices { look(slot) }
+      case .everything: for slot in entries.indices { lookAgain(slot) }
       case .unwatched(let directory, let code):
         logger.warning(
           "a directory cannot be watched: changes there are noticed at the next question only",

@@ -61,6 +61,18 @@ extension FileSessionStore {
   /// Attempts at a creation that reads back as it was written (seed 003).
   private static let createAttemptsMax = 3
 
+  /// Makes durable what can be read now: another process may have renamed a new file into place and not yet, or never
+  /// again, made the directory durable. Without it a power loss could take back a token that is in use (I7).
+  public func makeDurable(_ name: String) throws(StoreFault) {
+    let name = try SessionName(name)
+    let path = shardPath(name)
+    do {
+      try disk.syncDirectory(path)
+    } catch {
+      throw .writing(path, error)
+    }
+  }
+
   /// Makes `record` the session's durable state. The file before it stays whole until then.
   public func replace(_ record: SessionRecord, lock: SessionLock) throws(StoreFault) {
     let name = try checked(record.name, lock)
