@@ -6,7 +6,7 @@ import Dispatch
 import HTTPSyntax
 public import Logging
 import Server
-import SessionStore
+public import SessionStore
 import Synchronization
 import Transport
 
@@ -29,11 +29,13 @@ public final class SessionOperations: Sendable {
   private let keeper: SessionKeeper
   private let resolver = Resolver()
 
+  /// - Parameter store: opened already, because its key may be readable by another user than the one who now acts.
   public init(
-    configuration: Configuration, logger: Logger = Logger(label: "bearerd") { _ in SwiftLogNoOpLogHandler() }
+    configuration: Configuration, store: FileSessionStore,
+    logger: Logger = Logger(label: "bearerd") { _ in SwiftLogNoOpLogHandler() }
   ) throws(StartFault) {
     self.configuration = configuration
-    store = try ProxyServer.makeStore(configuration)
+    self.store = store
     do throws(SocketFault) {
       loop = try EventLoop(index: 0)
     } catch {

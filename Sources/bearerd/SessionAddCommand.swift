@@ -76,7 +76,7 @@ struct SessionAddCommand: ParsableCommand {
     }
     try add(draft, to: store)
     guard verify else { return }
-    try SessionVerification.run(name.text, configuration.admitting(provider: provider))
+    try SessionVerification.run(name.text, configuration.admitting(provider: provider), store)
   }
 
   private func unknownProvider(_ configuration: Configuration) -> CommandFailure {

@@ -29,7 +29,7 @@ struct SessionRefreshCommand: ParsableCommand {
     } catch {
       throw CommandFailure(error)
     }
-    let operations = try SessionOperations.quiet(configuration.admitting(provider: provider))
+    let operations = try SessionOperations.quiet(configuration.admitting(provider: provider), store)
     switch operations.refresh(name.text) {
     case .refreshed(let record, let isDurable):
       try tell("refreshed “\(name.text)”", record)

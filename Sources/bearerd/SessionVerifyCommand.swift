@@ -28,14 +28,14 @@ struct SessionVerifyCommand: ParsableCommand {
     } catch {
       throw CommandFailure(error)
     }
-    try SessionVerification.run(name.text, configuration.admitting(provider: provider))
+    try SessionVerification.run(name.text, configuration.admitting(provider: provider), store)
   }
 }
 
 enum SessionVerification {
   /// Call as the store's owner.
-  static func run(_ name: String, _ configuration: Configuration) throws(CommandFailure) {
-    switch try SessionOperations.quiet(configuration).verify(name) {
+  static func run(_ name: String, _ configuration: Configuration, _ store: FileSessionStore) throws(CommandFailure) {
+    switch try SessionOperations.quiet(configuration, store).verify(name) {
     case .accepted(let status):
       try Output.write("the provider accepted the access token of “\(name)” (HTTP \(status))\n")
     case .rejected(let status):
@@ -63,10 +63,12 @@ enum SessionVerification {
 
 extension SessionOperations {
   /// Without a log: the command says itself what came of it. Call as the store's owner.
-  static func quiet(_ configuration: Configuration) throws(CommandFailure) -> SessionOperations {
+  static func quiet(_ configuration: Configuration, _ store: FileSessionStore) throws(CommandFailure)
+    -> SessionOperations
+  {
     do throws(StartFault) {
       return try SessionOperations(
-        configuration: configuration, logger: Logger(label: "bearerd") { _ in SwiftLogNoOpLogHandler() })
+        configuration: configuration, store: store, logger: Logger(label: "bearerd") { _ in SwiftLogNoOpLogHandler() })
     } catch {
       throw CommandFailure(Sysexit.configuration, error.description)
     }
