@@ -1,11 +1,13 @@
 # make run           build bearerd and play its demonstration      (ARGS=--keep: leave it running)
 # make test          build everything and run every test           (TEST_ARGS: for `swift test`)
+# make chaos         kill -9 daemons under load, at random         (KILLS=300, CHAOS_SEED=)
+# make simulate      play a simulated run from each of many seeds  (SEEDS=1000000, SIM_SEED=)
 # make build         the release binary, .build/release/bearerd
 # make check-config  what bearerd says of a configuration          (CONFIG=config/bearerd.toml)
 # make install       binary, systemd units, default configuration  (PREFIX=/usr DESTDIR=)
 # make clean         remove what was built
 #
-# `run`, `build` and `test` first install the Debian packages that are missing (as root), or name them.
+# All that build first install the Debian packages that are missing (as root), or name them.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -18,13 +20,15 @@ DESTDIR ?=
 CONFIG ?= config/bearerd.toml
 ARGS ?=
 TEST_ARGS ?=
+KILLS ?= 300
+SEEDS ?= 1000000
 
 # nginx lies in sbin, which is not in every PATH.
 export PATH := $(PATH):/opt/swift/usr/bin:/usr/sbin:/sbin
 RELEASE := .build/release/bearerd
 DEBUG := .build/debug/bearerd
 
-.PHONY: run test build check-config install clean packages test-packages
+.PHONY: run test chaos simulate build check-config install clean packages test-packages
 .NOTPARALLEL:
 
 run: build
@@ -37,6 +41,13 @@ build: packages
 test: test-packages build
 	BEARERD_BINARY="$(CURDIR)/$(RELEASE)" BEARERD_FAULT_BINARY="$(CURDIR)/$(DEBUG)" \
 	  swift test --disable-xctest $(TEST_ARGS)
+
+# The lines that begin with `chaos:` say which seed it was, what was killed and what clients were told.
+chaos: test-packages build
+	CHAOS_KILLS=$(KILLS) BEARERD_BINARY="$(CURDIR)/$(RELEASE)" swift test --disable-xctest --filter Chaos
+
+simulate: packages
+	SIM_SEEDS=$(SEEDS) swift test --disable-xctest --filter Simulation
 
 check-config: build
 	$(RELEASE) check --config $(CONFIG)

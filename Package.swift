@@ -129,6 +129,12 @@ let package = Package(
         "bearerd", "MockServer", "MockBackend", "BearerPolicy", "SessionStore", "Chronology",
       ],
       swiftSettings: everywhere),
+    .testTarget(
+      name: "Chaos",
+      dependencies: [
+        "bearerd", "MockServer", "MockBackend", "BearerPolicy", "SessionStore", "Chronology",
+      ],
+      swiftSettings: everywhere),
     .testTarget(name: "Tidy", swiftSettings: everywhere),
   ]
 )
