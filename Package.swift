@@ -128,7 +128,7 @@ let package = Package(
       dependencies: [
         "bearerd", "MockServer", "MockBackend", "BearerPolicy", "SessionStore", "Chronology",
       ],
-      swiftSettings: everywhere),
+      exclude: ["Peers"], swiftSettings: everywhere),
     .testTarget(
       name: "Chaos",
       dependencies: [

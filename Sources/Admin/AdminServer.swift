@@ -52,7 +52,7 @@ public final class AdminServer: @unchecked Sendable {
   }
 
   fileprivate static func response(_ status: Int, _ type: String, _ content: String, isHead: Bool) -> String {
-    let reason = [200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"]
+    let reason = [200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 421: "Misdirected Request"]
     let allow = status == 405 ? "Allow: GET, HEAD\r\n" : ""
     let head =
       "HTTP/1.1 \(status) \(reason[status] ?? "Error")\r\nContent-Type: \(type)\r\n\(allow)"
@@ -64,7 +64,11 @@ public final class AdminServer: @unchecked Sendable {
     func value(_ field: KnownField) -> ByteRange? { head.firstIndex(of: field).map { head.lines[$0].value } }
     let verdict = browserGuard.judge(
       bytes, host: head.hostAuthority?.host, origin: value(.origin), fetchSite: value(.secFetchSite))
-    if case .allowed = verdict {} else { return Self.response(403, "text/plain", "not for web pages\n", isHead: false) }
+    switch verdict {
+    case .allowed: break
+    case .foreignHost: return Self.response(421, "text/plain", "not a name of this listener\n", isHead: false)
+    case .foreignOrigin: return Self.response(403, "text/plain", "not for web pages\n", isHead: false)
+    }
     guard head.method == .get || head.method == .head else {
       return Self.response(405, "text/plain", "GET or HEAD\n", isHead: false)
     }

@@ -100,7 +100,9 @@ extension Configuration {
         "address",
         .text(expected) { text in
           if text == "off" { return AdminAddress.off }
-          guard let (host, port) = Host.split(text), let port, Host.isLoopback(host) else { return nil }
+          guard let (host, port) = Host.split(text, allowsZero: true), let port, Host.isLoopback(host) else {
+            return nil
+          }
           return .at(HostPort(host: host, port: port))
         })
     else { return }

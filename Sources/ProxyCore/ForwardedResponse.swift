@@ -14,10 +14,12 @@ public struct ForwardedResponse: Sendable {
   public var note: String?
   /// Gateway mode: `Location` values that begin with the first are given the second instead.
   public var rewrite: (from: [UInt8], to: [UInt8])?
+  /// Gateway mode with a stripped prefix: what a path-absolute reference gets before it. The end of `rewrite.to`.
+  public var strippedPrefix: [UInt8]
 
   public init(
     framing: MessageFraming, closes: Bool, keepsHTTP10Alive: Bool, pseudonym: [UInt8], note: String? = nil,
-    rewrite: (from: [UInt8], to: [UInt8])? = nil
+    rewrite: (from: [UInt8], to: [UInt8])? = nil, strippedPrefix: [UInt8] = []
   ) {
     self.framing = framing
     self.closes = closes
@@ -25,6 +27,7 @@ public struct ForwardedResponse: Sendable {
     self.pseudonym = pseudonym
     self.note = note
     self.rewrite = rewrite
+    self.strippedPrefix = strippedPrefix
   }
 
   public func bytesMax(headBytes: Int) -> Int {
@@ -90,15 +93,25 @@ public struct ForwardedResponse: Sendable {
   ) {
     let value = bytes.extracting(line.value.offsets)
     // A response has one Location; were each line of many rewritten, the head would outgrow `bytesMax`.
-    if let rewrite, line.field == .location || line.field == .contentLocation,
-      head.firstIndex(of: line.field) == index,
-      value.byteCount >= rewrite.from.count, value.extracting(first: rewrite.from.count).equalsIgnoringCase(rewrite.from),
+    guard let rewrite, line.field == .location || line.field == .contentLocation,
+      head.firstIndex(of: line.field) == index
+    else { return out.append(value) }
+    if value.byteCount >= rewrite.from.count,
+      value.extracting(first: rewrite.from.count).equalsIgnoringCase(rewrite.from),
       value.byteCount == rewrite.from.count || Self.endsAuthority(value.byte(at: rewrite.from.count)) {
       out.append(array: rewrite.to)
       out.append(value.extracting(droppingFirst: rewrite.from.count))
     } else {
+      if Self.isPathAbsolute(value) { out.append(array: strippedPrefix) }
       out.append(value)
     }
+  }
+
+  /// RFC 3986 §4.2: one slash, not two, which would begin an authority.
+  private static func isPathAbsolute(_ value: RawSpan) -> Bool {
+    let slash = UInt8(ascii: "/")
+    guard value.byteCount > 0, value.byte(at: 0) == slash else { return false }
+    return value.byteCount == 1 || value.byte(at: 1) != slash
   }
 
   /// `https://api.example.com.evil/` does not name the upstream's origin.

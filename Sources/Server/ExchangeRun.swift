@@ -270,7 +270,8 @@ final class ExchangeRun {
       || (isHTTP10 && !plan.isGateway) || worker.isDraining
     let response = ForwardedResponse(
       framing: clientFraming, closes: closesClient, keepsHTTP10Alive: isHTTP10 && !closesClient,
-      pseudonym: worker.routes.pseudonym, note: note, rewrite: plan.rewrite(for: head))
+      pseudonym: worker.routes.pseudonym, note: note, rewrite: plan.rewrite(for: head),
+      strippedPrefix: plan.strippedPrefix)
     let out = client.wire.stage(response.bytesMax(headBytes: responseHeadBytes))
     upstream.wire.input?.withReadable { response.write(head, $0.extracting(first: responseHeadBytes), into: out) }
     upstream.wire.consume(responseHeadBytes)

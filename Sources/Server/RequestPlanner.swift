@@ -27,6 +27,7 @@ struct RequestPlan {
   /// Gateway mode: how responses name the origin, and how the client must see it.
   var originText: [UInt8] = []
   var gatewayText: [UInt8] = []
+  var strippedPrefix: [UInt8] = []
 
   var hasBody: Bool { framing != .none && framing != .contentLength(0) }
 
@@ -188,7 +189,8 @@ extension RequestPlan {
       value.withUnsafeBytes { gatewayText.append(contentsOf: $0) }
     }
     if upstream.settings.stripPrefix, let prefix = upstream.settings.pathPrefix {
-      gatewayText.append(contentsOf: prefix.hasSuffix("/") ? prefix.dropLast().utf8 : prefix.utf8[...])
+      strippedPrefix = Array(prefix.hasSuffix("/") ? prefix.dropLast().utf8 : prefix.utf8[...])
+      gatewayText.append(contentsOf: strippedPrefix)
     }
   }
 }

@@ -102,6 +102,7 @@ import Testing
   @Test("the admin listener is loopback, or off") func admin() throws {
     #expect(try configuration("").admin == Configuration.HostPort(host: "127.0.0.1", port: 8181))
     #expect(try configuration("admin.address = \"off\"").admin == nil)
+    #expect(try configuration("admin.address = \"127.0.0.1:0\"").admin?.port == 0)
     #expect(
       try configuration("admin.address = \"[::1]:99\"").admin == Configuration.HostPort(host: "::1", port: 99))
     #expect(

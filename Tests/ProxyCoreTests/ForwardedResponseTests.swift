@@ -167,6 +167,21 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
     }
   }
 
+  @Test(
+    "with a stripped prefix a path-absolute reference gets it back, other relative ones stay",
+    arguments: [
+      ("/x", "/old/x"), ("/", "/old/"), ("//api.example.com/x", nil), ("x", nil), ("?q", nil),
+      ("https://api.example.com/x", "http://gate/old/x"),
+    ] as [(String, String?)])
+  func strippedPrefix(_ value: String, _ expected: String?) {
+    let result = text(
+      forwarded(head("HTTP/1.1 302 Go", "Location: \(value)", "Content-Length: 0")) {
+        $0.rewrite = (from: Array("https://api.example.com".utf8), to: Array("http://gate/old".utf8))
+        $0.strippedPrefix = Array("/old".utf8)
+      })
+    #expect(result.contains("\r\nLocation: \(expected ?? value)\r\n"))
+  }
+
   @Test("no other field is rewritten, and none without a gateway")
   func notRewritten() {
     let response = head(
