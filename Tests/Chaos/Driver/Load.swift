@@ -91,8 +91,7 @@ final class Load: @unchecked Sendable {
           tally.note(try connection.get("/me", session: session), session: session)
         } catch {
           kept = nil
-          tally.noteBroken("daemon \(place.incarnation), alive: \(error.description)",
-            wasKilled: slot.isDoomed(place.incarnation))
+          tally.noteBroken(error.description, wasKilled: slot.isDoomed(place.incarnation))
         }
         // Time to think: an unpaced client only measures how fast this machine can be kept busy.
         usleep(UInt32(chance.number(in: 0...6000)))
