@@ -22,7 +22,8 @@ struct RunCommand: ParsableCommand {
     let code = Daemon.run(
       configurationPath: file.path, environment: ProcessEnvironment.all,
       logFormat: logFormat?.setting, version: BearerdVersion.text)
-    if code != 0 { throw ExitCode(code) }
+    // Not exit(3): its handlers free OpenSSL's state, which a thread that still finishes its work may be using.
+    _exit(code)
   }
 }
 
