@@ -191,6 +191,8 @@ public final class Worker: @unchecked Sendable {
     for pool in passPools.values { pool.retire() }
     passPools = [:]
     self.plan = plan
+    // A picked session is remembered by its upstream's index, which may be another upstream's now (I6).
+    for client in clients.values { client.pooledSlot = nil }
     replayBudget = ReplayBudget(bytesMax: plan.configuration.replay.memoryBytes / loopCount)
     spareRequestHeads = []
     spareResponseHeads = []
