@@ -114,6 +114,7 @@ let package = Package(
     .testTarget(
       name: "ConfigurationTests", dependencies: ["Configuration", "BearerPolicy", "Chronology"],
       swiftSettings: everywhere),
+    .testTarget(name: "AdminTests", dependencies: ["Admin"], swiftSettings: everywhere),
     .testTarget(
       name: "SessionStoreTests", dependencies: ["SessionStore", "BearerPolicy", "Chronology"],
       swiftSettings: everywhere),

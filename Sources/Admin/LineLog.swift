@@ -14,6 +14,8 @@ public final class LineLog: Sendable {
     var pending: [UInt8] = []
     var isScheduled = false
     var dropped = 0
+    /// The last line was written in part.
+    var isCut = false
   }
 
   /// Bytes that wait to be written.
@@ -28,7 +30,7 @@ public final class LineLog: Sendable {
         return false
       }
       if state.dropped > 0 {
-        state.pending.append(contentsOf: "(\(state.dropped) log lines dropped: the log's reader is too slow)\n".utf8)
+        state.pending.append(contentsOf: "(\(state.dropped) log lines dropped: the log could not be written in time)\n".utf8)
         state.dropped = 0
       }
       state.pending.append(contentsOf: line.utf8)
@@ -42,18 +44,31 @@ public final class LineLog: Sendable {
   /// Returns when everything written so far has left, or cannot.
   public func flush() { queue.sync { drain() } }
 
+  /// The descriptor takes nothing now (a full disk): these lines are lost, later ones are tried again.
+  private func giveUp(_ bytes: [UInt8], _ offset: Int) {
+    state.withLock { state in
+      state.dropped += bytes[offset...].count { $0 == 0x0a }
+      state.isCut = offset > 0 ? bytes[offset - 1] != 0x0a : bytes.first == 0x0a
+      state.isScheduled = false
+    }
+  }
+
   private func drain() {
     while true {
       let bytes: [UInt8] = state.withLock { state in
         if state.pending.isEmpty { state.isScheduled = false }
-        defer { state.pending = [] }
-        return state.pending
+        if state.pending.isEmpty { return [] }
+        defer {
+          state.pending = []
+          state.isCut = false
+        }
+        return state.isCut ? [0x0a] + state.pending : state.pending
       }
       if bytes.isEmpty { return }
       var offset = 0
       while offset < bytes.count {
         let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress! + offset, $0.count - offset) }
-        if count > 0 { offset += count } else if errno != EINTR { return }
+        if count > 0 { offset += count } else if errno != EINTR { return giveUp(bytes, offset) }
       }
     }
   }
