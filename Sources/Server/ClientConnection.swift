@@ -28,9 +28,11 @@ final class ClientConnection: LoopMember {
     /// Part of a head is here.
     case readingHead
     case serving(ExchangeRun)
-    /// The last response has been written or is being written; what still comes is discarded, so that the client can
-    /// read the response before a reset (RFC 9112 §9.6).
-    case lingering(until: Instant)
+    /// The last response is being written, as fast as the client takes it.
+    case ending
+    /// The last response has been written; what still comes is discarded, so that the client can read the response
+    /// before a reset (RFC 9112 §9.6).
+    case lingering
     case closed
   }
 
@@ -61,7 +63,8 @@ final class ClientConnection: LoopMember {
 
   /// The daemon drains: an idle connection closes now, a busy one after its response.
   func drain() {
-    if case .idle = state { close() }
+    guard case .idle = state else { return }
+    if wire.hasPendingOutput { beginLingering() } else { close() }
   }
 
   // MARK: events
@@ -72,15 +75,23 @@ final class ClientConnection: LoopMember {
     switch state {
     case .idle, .readingHead: if isAborted || !flushed() { close() } else { readRequests() }
     case .serving(let run): if isAborted { run.clientAborted() } else { run.clientReady() }
-    case .lingering: if isAborted { close() } else { linger() }
+    case .ending, .lingering: if isAborted { close() } else { linger() }
     case .closed: break
     }
   }
 
   /// What is left of the last response goes first; false where it cannot.
   private func flushed() -> Bool {
+    guard wire.hasPendingOutput else { return true }
     if case .failed = wire.flush() { return false }
+    awaitClient()
     return true
+  }
+
+  /// Between requests: it takes the rest of the response, or sends the next request.
+  private func awaitClient() {
+    let timeouts = worker.settings.timeouts
+    setDeadline(after: wire.hasPendingOutput ? timeouts.writeStalled : timeouts.clientIdle)
   }
 
   func deadlinePassed() {
@@ -92,6 +103,8 @@ final class ClientConnection: LoopMember {
           .requestTimeout, detail: "The request's header section did not arrive in time.",
           remedy: "Send the whole header section at once, or raise timeouts.header."))
     case .serving(let run): run.clientDeadlinePassed()
+    // Without a length the client could take what it has for the whole (I9).
+    case .ending: abort(byReset: true)
     case .lingering, .closed: close()
     }
   }
@@ -103,8 +116,10 @@ final class ClientConnection: LoopMember {
     while true {
       switch state {
       case .idle, .readingHead: break
-      case .serving, .lingering, .closed: return
+      case .serving, .ending, .lingering, .closed: return
       }
+      // Responses that the client does not take bound the requests that are taken from it (I12).
+      if wire.hasPendingOutput { return }
       if wire.input?.isEmpty ?? true || isHeadIncomplete {
         switch wire.fill() {
         case .bytes: break
@@ -178,8 +193,7 @@ final class ClientConnection: LoopMember {
       beginLingering()
     } else {
       state = .idle
-      setDeadline(after: worker.settings.timeouts.clientIdle)
-      if wire.hasPendingOutput { worker.loop.again(token) }
+      awaitClient()
       // A pipelined request may be here already.
       if wire.channel.mayRead || !(wire.input?.isEmpty ?? true) { worker.loop.again(token) }
     }
@@ -221,26 +235,38 @@ final class ClientConnection: LoopMember {
   }
 
   private func beginLingering() {
-    let deadline = worker.loop.now + Self.lingerTime
-    state = .lingering(until: deadline)
-    worker.loop.setDeadline(deadline, for: token)
+    state = .ending
+    setDeadline(after: worker.settings.timeouts.writeStalled)
     linger()
   }
 
   private func linger() {
-    switch wire.flush() {
-    case .failed: return close()
-    case .blocked: return
-    case .done: wire.channel.shutdownWriting()
-    }
+    if case .ending = state, !endSending() { return close() }
     while true {
       switch wire.fill() {
-      case .bytes: wire.consume(wire.input?.count ?? 0)
-      case .full: wire.consume(wire.input?.count ?? 0)
+      case .bytes, .full: wire.consume(wire.input?.count ?? 0)
       case .blocked: return
-      case .ended, .failed: return close()
+      case .ended, .failed:
+        // A half-close ends nothing while the response is still leaving.
+        if case .ending = state { return }
+        return close()
       }
     }
+  }
+
+  /// Writes what is left of the last response; false where it cannot.
+  private func endSending() -> Bool {
+    let sent = wire.bytesSent
+    switch wire.flush() {
+    case .failed: return false
+    case .blocked:
+      if wire.bytesSent > sent { setDeadline(after: worker.settings.timeouts.writeStalled) }
+    case .done:
+      wire.channel.shutdownWriting()
+      state = .lingering
+      setDeadline(after: Self.lingerTime)
+    }
+    return true
   }
 
   // MARK: HTTP/2

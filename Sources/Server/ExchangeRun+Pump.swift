@@ -205,6 +205,8 @@ extension ExchangeRun {
       return false
     }
     if client.head?.minorVersion != 0 {
+      // No faster than the client takes them: an upstream can send any number (I12).
+      if client.wire.hasPendingOutput { return false }
       let out = client.wire.stage(responseHeadBytes + 256)
       upstream.wire.input?.withReadable {
         ForwardedResponse.writeInterim(
@@ -291,7 +293,7 @@ extension ExchangeRun {
       let deadline =
         client.wire.hasPendingOutput
         ? now + timeouts.writeStalled : isWaitingForContent && isCopySent ? now + timeouts.requestBodyIdle : .never
-      worker.loop.setDeadline(deadline, for: client.token)
+      worker.loop.setDeadline(min(deadline, poolDeadline), for: client.token)
     }
     guard let upstream else { return }
     let isClientSlow = client?.wire.hasPendingOutput ?? false

@@ -44,7 +44,8 @@ final class ExchangeRun {
 
   private var bearerLine: [UInt8] = []
   private var generation: UInt64?
-  private var poolDeadline = Instant.never
+  /// Until when a connection of the pool is waited for; `never` where none is.
+  private(set) var poolDeadline = Instant.never
   private var hasFailedOnPooled = false
 
   // For the log.

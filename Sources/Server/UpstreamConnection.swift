@@ -39,6 +39,12 @@ final class UpstreamConnection: LoopMember {
     if let run { run.upstreamDeadlinePassed() } else { pool.dropIdle(self) }
   }
 
+  /// The peer's end, or bytes nobody asked for, came together with the response: their edge has been delivered and
+  /// does not come again.
+  var isSpent: Bool {
+    wire.channel.sawPeerShutdown || wire.channel.sawError || wire.channel.mayHaveMore && wire.fill() != .blocked
+  }
+
   func becameIdle() {
     run = nil
     isReused = true
@@ -163,7 +169,7 @@ final class UpstreamPool {
 
   /// A connection whose exchange is complete and that can take another.
   func giveBack(_ connection: UpstreamConnection) {
-    if isRetired { return discard(connection) }
+    if isRetired || connection.isSpent { return discard(connection) }
     connection.becameIdle()
     while !waiting.isEmpty {
       let waiter = waiting.removeFirst()

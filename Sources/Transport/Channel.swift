@@ -52,6 +52,9 @@ public final class Channel {
 
   public var isTLS: Bool { tls != nil }
 
+  /// What has been read may not be all that is here. Over TLS, which reads ahead, only what OpenSSL holds counts.
+  public var mayHaveMore: Bool { tls.map { SSL_has_pending($0) == 1 } ?? mayRead }
+
   public func note(_ readiness: Readiness) {
     if !readiness.isDisjoint(with: [.readable, .peerShutdown, .hangup, .error]) { mayRead = true }
     if !readiness.isDisjoint(with: [.writable, .hangup, .error]) { mayWrite = true }

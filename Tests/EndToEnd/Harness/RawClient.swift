@@ -41,6 +41,13 @@ final class RawClient {
     }
   }
 
+  /// Sends what the connection takes now; how many bytes that were.
+  func offer(_ bytes: ArraySlice<UInt8>) -> Int {
+    bytes.withUnsafeBytes {
+      max(0, Foundation.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)))
+    }
+  }
+
   func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
   /// How a connection ended, as far as it was read.

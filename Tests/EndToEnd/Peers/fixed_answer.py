@@ -21,6 +21,8 @@ while True:
             if not piece:
                 break
             head += piece
+        # The answer's last segment carries the FIN, so that both come as one event.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         connection.sendall(answer)
         connection.shutdown(socket.SHUT_WR)
         # A close with unread bytes would reset the connection under the answer.
