@@ -74,10 +74,9 @@ public struct ForwardedResponse: Sendable {
     out.append("\r\n")
   }
 
-  /// An interim response (RFC 9110 §15.2): its fields, no framing.
-  public static func writeInterim(_ head: ResponseHead, _ bytes: RawSpan, pseudonym: [UInt8], into out: ByteBuffer) {
-    let plan = ForwardedResponse(framing: .none, closes: false, keepsHTTP10Alive: false, pseudonym: pseudonym)
-    plan.write(head, bytes, into: out)
+  /// For an interim response (RFC 9110 §15.2): its fields, no framing.
+  public static func interim(pseudonym: [UInt8]) -> ForwardedResponse {
+    ForwardedResponse(framing: .none, closes: false, keepsHTTP10Alive: false, pseudonym: pseudonym)
   }
 
   private func writeStatusLine(_ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer) {

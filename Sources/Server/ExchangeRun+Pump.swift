@@ -207,11 +207,9 @@ extension ExchangeRun {
     if client.head?.minorVersion != 0 {
       // No faster than the client takes them: an upstream can send any number (I12).
       if client.wire.hasPendingOutput { return false }
-      let out = client.wire.stage(responseHeadBytes + 256)
-      upstream.wire.input?.withReadable {
-        ForwardedResponse.writeInterim(
-          head, $0.extracting(first: responseHeadBytes), pseudonym: worker.routes.pseudonym, into: out)
-      }
+      let interim = ForwardedResponse.interim(pseudonym: worker.routes.pseudonym)
+      let out = client.wire.stage(interim.bytesMax(headBytes: responseHeadBytes))
+      upstream.wire.input?.withReadable { interim.write(head, $0.extracting(first: responseHeadBytes), into: out) }
       flushClient()
     }
     upstream.wire.consume(responseHeadBytes)

@@ -85,7 +85,8 @@ enum RequestPlanner {
     case .success(let read): controls = read
     }
     var auth = controls.auth ?? rule.auth
-    if isPreflight(head) { auth = .none }
+    // An upstream sends a TRACE request back as it came: the token would be shown to the client (RFC 9110 §9.3.8).
+    if isPreflight(head) || head.method == .trace { auth = .none }
     if auth != .none, upstream.settings.authorization == .keep, head.firstIndex(of: .authorization) != nil {
       auth = .none
     }

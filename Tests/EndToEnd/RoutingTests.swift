@@ -45,6 +45,17 @@ struct Echo {
     try daemon.finish()
   }
 
+  @Test("TRACE carries no token, because an upstream would send it back to the client")
+  func trace() throws {
+    let scene = try Scene()
+    _ = try scene.signIn()
+    let daemon = try scene.start()
+    let echo = try Echo(daemon.forward("http://api.test/open/echo", ["-X", "TRACE"]))
+    #expect(echo.values("host") == ["api.test"])
+    #expect(echo.values("authorization").isEmpty)
+    try daemon.finish()
+  }
+
   @Test("A client's own Authorization never reaches an upstream that has a session, nor do control fields")
   func replacedCredentials() throws {
     let scene = try Scene()

@@ -200,8 +200,9 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
   func interim() {
     let bytes = head("HTTP/1.1 103 Early", "Link: </a>; rel=preload", "Content-Length: 4", "Connection: x")
     let written = withResponse(bytes) { head, view in
-      let out = ByteBuffer(capacity: 1024)
-      ForwardedResponse.writeInterim(head, view, pseudonym: Array("here".utf8), into: out)
+      let response = ForwardedResponse.interim(pseudonym: Array("here".utf8))
+      let out = ByteBuffer(capacity: response.bytesMax(headBytes: view.byteCount))
+      response.write(head, view, into: out)
       return out.contentText
     }
     #expect(written == "HTTP/1.1 103 Early\r\nLink: </a>; rel=preload\r\nVia: 1.1 here\r\n\r\n")
