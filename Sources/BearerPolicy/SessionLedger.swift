@@ -27,6 +27,9 @@ public struct SessionLedger: Sendable {
   private var aheadNotBefore: WallTime?
   private var waiters: [Waiter] = []
 
+  /// When the present generation came, on both clocks.
+  private var arrival: (generation: UInt64, wall: WallTime, at: Instant)?
+
   private struct Waiter {
     let id: UInt64
     let rejected: UInt64?
@@ -38,6 +41,9 @@ public struct SessionLedger: Sendable {
   }
 
   public var waiterCount: Int { waiters.count }
+
+  /// Whether the store has been asked for it: there is a record, or the reason why there is none.
+  public var isKnown: Bool { record != nil || trouble != nil }
 
   /// A refresh is under way, or its result is still to be written: the process should not end now.
   public var isBusy: Bool { isRefreshing || isDegraded }
@@ -54,6 +60,19 @@ public struct SessionLedger: Sendable {
     trouble = nil
     self.provider = provider
     self.settings = settings
+  }
+
+  /// To be told after each new record; of one generation the first time counts.
+  public mutating func noteArrival(wall: WallTime, at instant: Instant) {
+    guard let record, arrival?.generation != record.generation else { return }
+    arrival = (record.generation, wall, instant)
+  }
+
+  /// The wall clock, but never earlier than when the present generation came and the time that has passed since: a
+  /// wall clock that is set back must not keep an expired token in use. Its next token is stamped by the clock as set.
+  public func time(wall: WallTime, at instant: Instant) -> WallTime {
+    guard let arrival, arrival.generation == record?.generation else { return wall }
+    return max(wall, arrival.wall + instant.since(arrival.at))
   }
 
   /// The store has no readable session of this name.

@@ -324,14 +324,8 @@ extension SessionKeeper.SettingsOfRefresh {
 }
 
 extension FileSessionStore {
-  /// All stored names that match; read in pages, so that a store of many is walked in little memory.
+  /// All stored names that match, in one walk: pages would each walk the whole store again.
   func names(matching pattern: String) -> [String] {
-    var found: [String] = []
-    var last: String?
-    while let page = try? names(after: last, limit: 1000), !page.isEmpty {
-      found += page.filter { SessionPattern.matches(pattern, $0) }
-      last = page.last
-    }
-    return found
+    ((try? names(limit: .max)) ?? []).filter { SessionPattern.matches(pattern, $0) }
   }
 }

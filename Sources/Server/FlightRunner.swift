@@ -17,22 +17,24 @@ final class FlightRunner: @unchecked Sendable {
   private var flight: RefreshFlight
   private var lock: SessionLock?
   private var reserved: ReservedResult?
-  private let lockDeadline: Instant
+  private let lockPatience: Interval
+  private var lockDeadline = Instant.never
   /// Set while nobody tries: whoever clears it, the clock or a released lock, tries next.
   private let isWaitingForLock = Atomic<Bool>(false)
 
   /// SPEC §5: who waits for a lock also tries every 100 ms.
   private static let lockRetry = DispatchTimeInterval.milliseconds(100)
-  /// The holder's own deadline and time for its disk.
-  private static let lockPatience = Interval.seconds(20)
+  /// What a holder's disk may take beside its refresh.
+  private static let lockSlack = Interval.seconds(10)
 
   /// - Parameters:
+  ///   - timeout: of one refresh, and so of another process's, which is waited for.
   ///   - queue: concurrent; files are read and written there.
   ///   - present: sends the request once and answers on any queue.
   ///   - ended: called once, with what everybody who waits is told.
   ///   - settled: called later, once, where the result was not durable then and is now.
   init(
-    name: String, flight: RefreshFlight, store: FileSessionStore, queue: DispatchQueue,
+    name: String, flight: RefreshFlight, timeout: Interval, store: FileSessionStore, queue: DispatchQueue,
     present: @escaping @Sendable (TokenRequest, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void,
     ended: @escaping @Sendable (FlightResult) -> Void, settled: @escaping @Sendable () -> Void
   ) {
@@ -43,11 +45,14 @@ final class FlightRunner: @unchecked Sendable {
     self.present = present
     self.ended = ended
     self.settled = settled
-    lockDeadline = BootClock.now + Self.lockPatience
+    lockPatience = timeout + Self.lockSlack
   }
 
   func start() {
-    queue.async { [self] in perform(flight.start()) }
+    queue.async { [self] in
+      lockDeadline = BootClock.now + lockPatience
+      perform(flight.start())
+    }
   }
 
   private func input(_ input: RefreshFlight.Input) {
@@ -82,7 +87,7 @@ final class FlightRunner: @unchecked Sendable {
       return input(.lockUnavailable(error.trouble))
     }
     if BootClock.now >= lockDeadline {
-      let detail = "another process holds the lock of session “\(name)”: wait for it to finish, then try again"
+      let detail = "another process holds the lock of session '\(name)': wait for it to finish, then try again"
       return input(.lockUnavailable(StoreTrouble(kind: .lockTimeout, detail: detail)))
     }
     isWaitingForLock.store(true, ordering: .releasing)

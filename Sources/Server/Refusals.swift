@@ -53,6 +53,12 @@ enum Refusals {
     }
   }
 
+  /// For the log: no request is refused for it.
+  static func fenced(_ name: String, _ reason: String) -> String {
+    "Session '\(name)' is not refreshed again, because nobody knows whether its refresh token was used up (\(reason)); "
+      + "its access token serves until it expires. Sign in again before that."
+  }
+
   private static func dead(_ name: String, _ reason: String) -> BearerRefusal {
     BearerRefusal(code: .sessionExpired, detail: "Session '\(name)' is over (\(reason)).")
   }

@@ -151,10 +151,10 @@ public final class SessionKeeper: @unchecked Sendable {
     waiterCount += 1
     let waiter = waiterCount
     let outcome = entries[slot].ledger.ask(
-      waiter, rejected: rejected, route: route, waitersMax: settings.waitersMax, now: WallClock.now, at: BootClock.now)
+      waiter, rejected: rejected, route: route, waitersMax: settings.waitersMax, now: now(slot), at: BootClock.now)
     if rejected != nil, entries[slot].ledger.rejected != nil {
       publish(slot, nil)
-      saveEnd(slot, entries[slot].ledger.endIfFenced(now: WallClock.now))
+      saveEnd(slot, entries[slot].ledger.endIfFenced(now: now(slot)))
     }
     switch outcome {
     case .parked(let trigger):
@@ -183,7 +183,7 @@ public final class SessionKeeper: @unchecked Sendable {
 
   private func goAhead(_ slot: Int) {
     look(slot)
-    if entries[slot].ledger.isDueAhead(now: WallClock.now) {
+    if entries[slot].ledger.isDueAhead(now: now(slot)) {
       takeOff(slot, trigger: .ahead)
     } else {
       publish(slot, update(slot))
@@ -192,8 +192,8 @@ public final class SessionKeeper: @unchecked Sendable {
 
   /// Enters the session's next refresh ahead of time, once for each new record; no session is ever searched for.
   private func planAhead(_ slot: Int) {
-    let due = entries[slot].ledger.aheadAt(now: WallClock.now, jitter: .random(in: 0..<1))
-    entries[slot].aheadAt = due.map(BootClock.instant) ?? .never
+    let due = entries[slot].ledger.aheadAt(now: now(slot), jitter: .random(in: 0..<1))
+    entries[slot].aheadAt = due.map { instant(of: $0, slot) } ?? .never
     guard due != nil else { return }
     ahead.insert(entries[slot].aheadAt, slot)
     armAhead()
@@ -268,8 +268,9 @@ public final class SessionKeeper: @unchecked Sendable {
     if stamp != nil, stamp == entries[slot].stamp { return }
     do throws(StoreFault) {
       let record = try store.load(ledger.name)
-      // I7: another process's new token may be visible before its rename is durable, and must not be used before.
-      if let known = ledger.record, known.generation != record.generation { try store.makeDurable(ledger.name) }
+      // I7: another process's new token, or that of one that died before we started, may be visible before its rename
+      // is durable, and must not be used before.
+      if ledger.record?.generation != record.generation { try store.makeDurable(ledger.name) }
       adopt(record, slot)
     } catch {
       entries[slot].ledger.lose(error.trouble)
@@ -290,7 +291,8 @@ public final class SessionKeeper: @unchecked Sendable {
       switch change {
       case .session(let name): if let slot = slots[name] { lookAgain(slot) }
       case .lockReleased(let name): if let slot = slots[name] { entries[slot].runner?.lockMayBeFree() }
-      case .everything: for slot in entries.indices { lookAgain(slot) }
+      case .everything:
+        for slot in entries.indices where slot < Self.readEarlyMax || entries[slot].ledger.isKnown { lookAgain(slot) }
       case .unwatched(let directory, let code):
         logger.warning(
           "a directory cannot be watched: changes there are noticed at the next question only",
@@ -298,6 +300,10 @@ public final class SessionKeeper: @unchecked Sendable {
       }
     }
   }
+
+  /// So many sessions are read before they are asked for, which is as many as metrics tell one by one; those of a
+  /// large pool are read one at a time, when a request uses them (SPEC §5).
+  private static let readEarlyMax = 200
 
   private func adopt(_ record: SessionRecord, _ slot: Int) {
     if providers[record.provider] == nil {
@@ -307,9 +313,15 @@ public final class SessionKeeper: @unchecked Sendable {
     }
     let provider = providers[record.provider] ?? Provider(name: record.provider)
     entries[slot].ledger.adopt(record, provider: provider, settings: Self.digest(of: provider))
+    entries[slot].ledger.noteArrival(wall: WallClock.now, at: BootClock.now)
     planAhead(slot)
     publish(slot, update(slot))
   }
+
+  /// The time by which a session's token is judged: a clock that is set back does not prolong its life.
+  private func now(_ slot: Int) -> WallTime { entries[slot].ledger.time(wall: WallClock.now, at: BootClock.now) }
+
+  private func instant(of time: WallTime, _ slot: Int) -> Instant { BootClock.now + time.since(now(slot)) }
 
   /// The digest that ties a configuration fault to the settings it was for.
   public static func digest(of provider: Provider) -> String {
@@ -322,20 +334,21 @@ public final class SessionKeeper: @unchecked Sendable {
   private func update(_ slot: Int) -> BearerUpdate? {
     let ledger = entries[slot].ledger
     guard let record = ledger.record, let accessToken = record.accessToken,
-      ledger.servingGeneration(now: WallClock.now) != nil
+      ledger.servingGeneration(now: now(slot)) != nil
     else { return nil }
     let timing = RefreshTiming(record: record, provider: ledger.provider)
     var line = Array("Authorization: Bearer ".utf8)
     accessToken.append(to: &line)
     line += [0x0d, 0x0a]
     // A token that serves inside its leeway, because no refresh may be tried now, is asked for again soon.
-    let freshUntil = max(BootClock.instant(of: timing.staleAt), BootClock.now + .seconds(1))
+    let freshUntil = max(instant(of: timing.staleAt, slot), BootClock.now + .seconds(1))
     return BearerUpdate(
       generation: record.generation, line: line,
-      freshUntil: min(freshUntil, BootClock.instant(of: record.expiresAt)), aheadAt: entries[slot].aheadAt)
+      freshUntil: min(freshUntil, instant(of: record.expiresAt, slot)), aheadAt: entries[slot].aheadAt)
   }
 
   private func refusal(_ slot: Int, _ failure: FlightFailure?) -> BearerRefusal {
+    // A back-off is stored, and ends by the clock that all processes share.
     Refusals.make(entries[slot].ledger, failure, now: WallClock.now)
   }
 
@@ -348,7 +361,7 @@ public final class SessionKeeper: @unchecked Sendable {
     let present = present
     logger.debug("refresh begins", metadata: ["session": "\(name)", "trigger": "\(trigger.rawValue)"])
     let runner = FlightRunner(
-      name: name, flight: flight, store: store, queue: disk,
+      name: name, flight: flight, timeout: provider.timeout, store: store, queue: disk,
       present: { request, reply in present(request, provider, reply) },
       ended: { [self] result in queue.async { [self] in landed(slot, trigger, result) } },
       settled: { [self] in queue.async { [self] in becameDurable(slot) } })
@@ -360,7 +373,10 @@ public final class SessionKeeper: @unchecked Sendable {
   }
 
   private func landed(_ slot: Int, _ trigger: RefreshTrigger, _ result: FlightResult) {
-    let wakeups = entries[slot].ledger.landed(result, now: WallClock.now)
+    // New tokens are judged by the clock they were stamped with.
+    let time = if case .failed = result { now(slot) } else { WallClock.now }
+    let wakeups = entries[slot].ledger.landed(result, now: time)
+    entries[slot].ledger.noteArrival(wall: WallClock.now, at: BootClock.now)
     entries[slot].runner = nil
     switch result {
     case .refreshed(let record, let isDurable):
@@ -456,8 +472,17 @@ public final class SessionKeeper: @unchecked Sendable {
       "session not refreshed",
       metadata: [
         "session": "\(entries[slot].ledger.name)", "trigger": "\(trigger.rawValue)",
-        "outcome": "\(Refusals.label(failure))", "detail": "\(refusal(slot, failure).detail)",
+        "outcome": "\(Refusals.label(failure))", "detail": "\(detail(slot, failure))",
       ])
+  }
+
+  /// A fenced session's token may serve for long: nobody should read that it is over.
+  private func detail(_ slot: Int, _ failure: FlightFailure) -> String {
+    let ledger = entries[slot].ledger
+    if case .fenced(let reason, _)? = ledger.record?.standing, ledger.servingGeneration(now: now(slot)) != nil {
+      return Refusals.fenced(ledger.name, reason)
+    }
+    return refusal(slot, failure).detail
   }
 
   /// The name that a slot stands for; waits for the keeper's queue.
@@ -467,7 +492,7 @@ public final class SessionKeeper: @unchecked Sendable {
   public func snapshot() -> (tallies: Tallies, sessions: [SessionView]) {
     queue.sync {
       let views = entries.indices.map { slot in
-        SessionView(entries[slot].ledger, now: WallClock.now)
+        SessionView(entries[slot].ledger, now: now(slot))
       }
       return (tallies, views)
     }

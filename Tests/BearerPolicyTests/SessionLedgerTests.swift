@@ -65,3 +65,46 @@ import Testing
     #expect(ledger.aheadAt(now: noon, jitter: 0) != next)
   }
 }
+
+@Suite("SPEC §0: expiry on a clock that nobody sets") struct SessionLedgerClockTests {
+  private static let arrival = Instant(nanoseconds: 5_000_000_000)
+
+  private static func ledger() -> SessionLedger {
+    var ledger = SessionLedger(name: "alice")
+    ledger.adopt(session { $0.expiresAt = after(60) }, provider: provider(), settings: "s")
+    ledger.noteArrival(wall: noon, at: arrival)
+    return ledger
+  }
+
+  @Test("A wall clock that is set back does not prolong a token's life, nor does reading it again")
+  func setBack() {
+    var ledger = Self.ledger()
+    let later = Self.arrival + .seconds(61)
+    #expect(ledger.time(wall: after(-3539), at: later) == after(61))
+    #expect(ledger.servingGeneration(now: ledger.time(wall: after(-3539), at: later)) == nil)
+    ledger.adopt(session { $0.expiresAt = after(60) }, provider: provider(), settings: "s")
+    ledger.noteArrival(wall: after(-3539), at: later)
+    #expect(ledger.time(wall: after(-3539), at: later) == after(61))
+  }
+
+  @Test("A wall clock that runs on, or is set forward, is believed")
+  func setForward() {
+    let ledger = Self.ledger()
+    #expect(ledger.time(wall: after(10), at: Self.arrival + .seconds(10)) == after(10))
+    #expect(ledger.time(wall: after(7200), at: Self.arrival + .seconds(10)) == after(7200))
+  }
+
+  @Test("The next generation goes by the clock as it was set")
+  func nextGeneration() {
+    var ledger = Self.ledger()
+    let later = Self.arrival + .seconds(61)
+    ledger.adopt(
+      session {
+        $0.generation = 8
+        $0.expiresAt = after(-3000)
+      }, provider: provider(), settings: "s")
+    #expect(ledger.time(wall: after(-3539), at: later) == after(-3539))
+    ledger.noteArrival(wall: after(-3539), at: later)
+    #expect(ledger.time(wall: after(-7200), at: later + .seconds(10)) == after(-3529))
+  }
+}
