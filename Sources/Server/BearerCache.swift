@@ -33,6 +33,13 @@ final class BearerCache {
     return entry
   }
 
+  /// The token that a request has waited for.
+  func awaited(_ slot: Int, now: Instant) -> Entry? {
+    guard let entry = entry(slot) else { return nil }
+    uses[slot] = now
+    return entry
+  }
+
   /// When a request last took the slot's token.
   func lastUse(_ slot: Int) -> Instant { slot < uses.count ? uses[slot] : Instant(nanoseconds: 0) }
 

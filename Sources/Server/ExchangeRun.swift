@@ -154,7 +154,9 @@ final class ExchangeRun {
   private func bearerAnswered(_ answer: BearerAnswer, slot: Int?) {
     switch answer {
     case .ready(let generation):
-      if let slot, let bearer = worker.bearers.entry(slot), bearer.generation >= generation { return attach(bearer) }
+      if let slot, let bearer = worker.bearers.awaited(slot, now: worker.loop.now), bearer.generation >= generation {
+        return attach(bearer)
+      }
       // Nothing newer (a cool-down): the 401 that is held passes. Without one the token is gone again already.
       handle(.bearer(exchange?.isJudging == true ? answer : .unavailable(ProblemTexts.noSession)))
     case .unavailable: handle(.bearer(answer))

@@ -24,6 +24,21 @@ import Testing
     try daemon.finish()
   }
 
+  @Test("A request that waited for its token counts as a use: the next refresh comes ahead of time")
+  func aheadAfterWaiting() throws {
+    let scene = try Scene { $0.backend.accessTokenLifetimeMilliseconds = 4000 }
+    scene.settings.upstream = "default = true"
+    scene.settings.provider = "refresh_ahead = \"1s\""
+    scene.settings.tables = "[refresh]\nahead_window = \"10s\""
+    try scene.signIn(expiresIn: 1)
+    let daemon = try scene.start()
+    #expect(try daemon.gateway("/me").status == 200)
+    #expect(scene.server.counters.refreshesCommitted == 1)
+    try daemon.waitForLog("trigger=ahead")
+    #expect(scene.server.counters.refreshesCommitted == 2)
+    try daemon.finish()
+  }
+
   @Test("Twenty requests that find an expired token, on two loops, make one refresh")
   func singleFlight() throws {
     let scene = try scene()
@@ -72,12 +87,15 @@ import Testing
     // The token in force is unexpired and unrejected, so the request that triggered the refresh is served with it.
     for _ in 0..<3 { #expect(try daemon.gateway("/me").status == 200) }
     #expect(try scene.session(["show", "ada"]).output.contains("fenced"))
+    try daemon.waitForLog("its access token serves until it expires")
+    #expect(!daemon.log.contains("is over"), "\(daemon.log)")
     // Once it is rejected nothing is left.
     scene.rejectAccessTokens()
     let over = try daemon.gateway("/me")
     #expect(over.status == 401 && over.code == "SESSION_EXPIRED", "\(over.heads)\(over.body)")
     #expect((over.member("detail") as? String)?.contains("outcome_unknown") == true, "\(over.body)")
-    #expect(try scene.session(["show", "ada"]).output.contains("outcome_unknown"))
+    // Stored behind the answer.
+    #expect(try eventually { try scene.session(["show", "ada"]).output.contains("outcome_unknown") })
     let counters = scene.server.counters
     #expect(counters.refreshTokens[tokens.refreshToken]?.presented == 1)
     #expect(counters.refreshTokens.count == 1 && counters.presentedAfterUnanswered == 0)
