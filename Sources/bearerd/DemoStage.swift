@@ -104,6 +104,7 @@ final class DemoStage {
       preset = "oauth2"
       endpoint = "https://localhost:\(port)/oauth/token"
       rotation = "always"
+      refresh_ahead = "off"
       tls.ca_file = "\(authority)"
 
       [upstream.api]
