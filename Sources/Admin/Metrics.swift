@@ -8,16 +8,14 @@ public struct AdminSnapshot: Sendable {
   public var tallies: SessionKeeper.Tallies
   public var sessions: [SessionView]
   public var now: WallTime
-  public var isDraining: Bool
 
   public init(
-    counters: Counters, tallies: SessionKeeper.Tallies, sessions: [SessionView], now: WallTime, isDraining: Bool
+    counters: Counters, tallies: SessionKeeper.Tallies, sessions: [SessionView], now: WallTime
   ) {
     self.counters = counters
     self.tallies = tallies
     self.sessions = sessions
     self.now = now
-    self.isDraining = isDraining
   }
 }
 

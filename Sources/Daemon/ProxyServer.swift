@@ -30,7 +30,6 @@ public final class ProxyServer: @unchecked Sendable {
   private var acceptors: [Acceptor] = []
   private var listeners: [ListeningSocket] = []
   private var watcher: StoreWatcher?
-  private let isDraining = Mutex(false)
 
   /// A bound listener, by what it is for.
   public struct Bound: Sendable {
@@ -265,7 +264,6 @@ public final class ProxyServer: @unchecked Sendable {
   /// Our own listeners are closed, so that a new client is refused at once instead of waiting in a queue that nobody
   /// serves; what the service manager opened stays open there.
   public func drain(_ done: @escaping @Sendable () -> Void) {
-    isDraining.withLock { $0 = true }
     let group = DispatchGroup()
     let stopping = LoopBound(acceptors, on: loops[0])
     acceptors = []
@@ -289,8 +287,7 @@ public final class ProxyServer: @unchecked Sendable {
     for worker in workers { counters = counters + worker.loop.perform { worker.snapshot() } }
     let (tallies, sessions) = keeper.snapshot()
     return AdminSnapshot(
-      counters: counters, tallies: tallies, sessions: sessions, now: WallClock.now,
-      isDraining: isDraining.withLock { $0 })
+      counters: counters, tallies: tallies, sessions: sessions, now: WallClock.now)
   }
 }
 

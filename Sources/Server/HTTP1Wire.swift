@@ -25,7 +25,6 @@ final class HTTP1Wire {
   /// The peer has ended its side: by FIN, over TLS by close_notify.
   private(set) var endedInOrder = false
 
-  private(set) var bytesReceived: UInt64 = 0
   private(set) var bytesSent: UInt64 = 0
 
   /// Content up to this joins what is staged, so that a head and a small body leave in one write.
@@ -65,7 +64,6 @@ final class HTTP1Wire {
     switch channel.read(into: buffer.writable) {
     case .bytes(let count):
       buffer.produced(count)
-      bytesReceived += UInt64(count)
       isBulk = count == room
       return .bytes
     case .wouldBlock:
@@ -175,8 +173,6 @@ final class HTTP1Wire {
     guard let input else { return }
     input.consume(count)
   }
-
-  var hasReceivedBody: Bool { decoder.isFinished }
 
   /// The peer has ended: is the body whole, or was it cut (RFC 9112 §8)?
   func endReceiving(inOrder: Bool) -> Bool {

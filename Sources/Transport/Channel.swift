@@ -88,17 +88,7 @@ public final class Channel {
     if let tls { return writeTLS(tls, buffer) }
     while true {
       let count = Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
-      if count >= 0 {
-        if count < buffer.count { mayWrite = false }
-        return .bytes(count)
-      }
-      switch errno {
-      case EINTR: continue
-      case EAGAIN:
-        mayWrite = false
-        return .wouldBlock
-      case let code: return .failed(.socket(code))
-      }
+      if let result = outcome(ofSending: buffer.count, count) { return result }
     }
   }
 
@@ -116,17 +106,22 @@ public final class Channel {
         message.msg_iovlen = 2
         return sendmsg(descriptor, &message, Int32(MSG_NOSIGNAL))
       }
-      if count >= 0 {
-        if count < first.count + second.count { mayWrite = false }
-        return .bytes(count)
-      }
-      switch errno {
-      case EINTR: continue
-      case EAGAIN:
-        mayWrite = false
-        return .wouldBlock
-      case let code: return .failed(.socket(code))
-      }
+      if let result = outcome(ofSending: first.count + second.count, count) { return result }
+    }
+  }
+
+  /// What one send of `asked` bytes came to, `count` being its answer; nil: interrupted, so once more.
+  private func outcome(ofSending asked: Int, _ count: Int) -> IOResult? {
+    if count >= 0 {
+      if count < asked { mayWrite = false }
+      return .bytes(count)
+    }
+    switch errno {
+    case EINTR: return nil
+    case EAGAIN:
+      mayWrite = false
+      return .wouldBlock
+    case let code: return .failed(.socket(code))
     }
   }
 
