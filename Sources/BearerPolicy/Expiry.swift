@@ -27,7 +27,9 @@ public enum Expiry {
   /// `serverDate` is the answer's `Date`. Without one, `iat` of a token that was `issuedNow` tells the server's
   /// clock; an imported token's `iat` tells its age instead and is not used.
   ///
-  /// A lifetime below zero counts as zero, and none is longer than `lifetimeMax`.
+  /// A source that calls a token expired which was `issuedNow` is no source: some servers say 0 for "never", and a
+  /// token that is stale from the start would be refreshed by every request. An imported token may well have expired.
+  /// No lifetime is longer than `lifetimeMax`.
   public static func decide(
     answer members: Members, bearer: Secret, provider: Provider, receivedAt: WallTime, serverDate: WallTime?,
     issuedNow: Bool = true
@@ -45,6 +47,7 @@ public enum Expiry {
         case .fallback: nil
         }
       guard let time else { continue }
+      if issuedNow, time <= receivedAt { continue }
       let bounded = min(max(time, WallTime(milliseconds: 0)), latest)
       if let found = earliest, found.expiresAt <= bounded { continue }
       earliest = (bounded, source)

@@ -240,7 +240,9 @@ public struct RefreshFlight: Sendable {
         let failure = FlightFailure.fenced(reason: SessionRecord.graceOver)
         return (.recording(unsent, .failed(unsent, failure)), .writeResult(unsent))
       }
-      return (.sending(record, fingerprint), .send(request))
+      var bounded = request
+      bounded.sendBefore = record.graceUntil
+      return (.sending(record, fingerprint), .send(bounded))
     case .intentFailed(let trouble):
       var unsent = record
       unsent.intent = nil

@@ -31,7 +31,7 @@ extension SessionRecord {
     if let fault = configurationFault, fault.settings == settings, trigger != .command {
       return .misconfigured(code: fault.code)
     }
-    if let backoff, now < backoff.until { return .backingOff(until: backoff.until, reason: backoff.reason) }
+    if let backoff, backoff.holds(at: now) { return .backingOff(until: backoff.until, reason: backoff.reason) }
     return .allowed
   }
 

@@ -80,14 +80,22 @@ extension SessionRecord {
   public struct Backoff: Equatable, Sendable {
     /// Failures in a row, from 1.
     public var failures: UInt32
+    /// When the failure was, on the clock that `until` is on.
+    public var since: WallTime
     public var until: WallTime
     /// One line for people; no secret, no body.
     public var reason: String
-    public init(failures: UInt32, until: WallTime, reason: String) {
+    public init(failures: UInt32, since: WallTime, until: WallTime, reason: String) {
       self.failures = failures
+      self.since = since
       self.until = until
       self.reason = reason
     }
+
+    /// Whether one more presentation has to wait. A clock that shows a time before `since` has been set back and
+    /// says nothing about how long ago the failure was: then the wait is taken to be over, at the price of one early
+    /// presentation, instead of lasting for as long as the clock was off.
+    public func holds(at now: WallTime) -> Bool { since <= now && now < until }
   }
 
   public struct ConfigurationFault: Equatable, Sendable {

@@ -114,7 +114,8 @@ extension SessionRecord {
       case .none: fence(reason: reason, now: now)
       case .unlimited: backOff(reason: reason, retryAfter: nil, now: now, jitter: jitter)
       case .seconds(let seconds):
-        let until = presentedAt + .seconds(Int64(seconds))
+        let grace = Interval.seconds(Int64(seconds))
+        let until = presentedAt + (grace - min(Self.graceMargin, grace / 4))
         // The second presentation is the last one; so is one whose grace has run out meanwhile.
         if graceUsed || graceUntil != nil || now >= until {
           graceUsed = graceUsed || graceUntil != nil
@@ -151,8 +152,9 @@ extension SessionRecord {
   private mutating func backOff(reason: String, retryAfter: Interval?, now: WallTime, jitter: Double) {
     let before = backoff?.failures ?? 0
     let base = min(Interval.seconds(Int64(1) << Int64(min(before, 20))), Self.backoffBaseMax)
-    let wait = max(base + base.scaled(by: min(max(jitter, 0), 1)), retryAfter ?? .zero)
-    backoff = Backoff(failures: before == .max ? .max : before + 1, until: now + wait, reason: reason)
+    let asked = min(retryAfter ?? .zero, Self.retryAfterMax)
+    let wait = max(base + base.scaled(by: min(max(jitter, 0), 1)), asked)
+    backoff = Backoff(failures: before == .max ? .max : before + 1, since: now, until: now + wait, reason: reason)
     configurationFault = nil
   }
 
@@ -160,6 +162,13 @@ extension SessionRecord {
     if !spent.contains(fingerprint) { spent.append(fingerprint) }
     if spent.count > Self.spentMax { spent.removeFirst(spent.count - Self.spentMax) }
   }
+
+  /// What the second presentation may take on its way: the server judges its grace when the request arrives.
+  public static let graceMargin = Interval.seconds(1)
+
+  /// A `Retry-After` that asks for more is taken to ask for this: a wrong date must not silence a session for years,
+  /// and one question a day is a burden for nobody.
+  public static let retryAfterMax = Interval.seconds(86_400)
 
   /// The last doubling: with its jitter a wait is at most twice as long.
   public static let backoffBaseMax = Interval.seconds(300)

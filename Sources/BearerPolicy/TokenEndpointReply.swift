@@ -22,6 +22,8 @@ public enum TokenEndpointReply: Equatable, Sendable {
     case h2Refused
     /// GOAWAY with a last stream identifier below ours (RFC 9113 §6.8).
     case h2GoneAway
+    /// Connecting took until `TokenRequest.sendBefore`.
+    case tooLate
 
     /// A stable word for logs and metrics.
     public var reason: String {
@@ -32,6 +34,7 @@ public enum TokenEndpointReply: Equatable, Sendable {
       case .tls: "tls"
       case .h2Refused: "h2_refused_stream"
       case .h2GoneAway: "h2_goaway"
+      case .tooLate: "too_late"
       }
     }
   }

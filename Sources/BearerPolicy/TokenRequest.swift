@@ -1,3 +1,5 @@
+public import Chronology
+
 /// One presentation of a refresh token, ready to be framed: method, URL, header fields, content.
 ///
 /// The URL may carry secrets in its query; the description leaves the query out.
@@ -9,6 +11,8 @@ public struct TokenRequest: Sendable {
   public var headers: [(name: String, value: Secret)]
   /// Empty for the `query` encoding.
   public var body: Secret
+  /// From this moment on no byte of it may leave: a declared grace ends, and connecting may have taken long.
+  public var sendBefore: WallTime?
 
   public init(method: String, url: String, headers: [(name: String, value: Secret)], body: Secret) {
     self.method = method

@@ -69,6 +69,7 @@ public final class TokenEndpointClient: LoopMember {
     loop.setDeadline(deadline, for: token)
     let wire = HTTP1Wire(channel, buffers: loop.buffers)
     self.wire = wire
+    if let sendBefore = request.sendBefore, clock() >= sendBefore { return end(.notSent(.tooLate)) }
     write(into: wire)
     advance()
   }

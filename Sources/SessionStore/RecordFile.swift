@@ -1,4 +1,5 @@
 internal import BearerPolicy
+internal import Chronology
 internal import FoundationEssentials
 
 /// The content of a session's file, format version 1: JSON with keys a person can read.
@@ -44,6 +45,8 @@ private struct RecordFile: Codable {
 
   struct BackoffPart: Codable {
     var failures: UInt32
+    /// Files of the first releases lack it.
+    var since: StoredTime?
     var until: StoredTime
     var reason: String
   }
@@ -160,7 +163,8 @@ extension RecordFile {
       standing = StandingPart(state: "dead", reason: reason, since: StoredTime(since))
     }
     backoff = record.backoff.map {
-      BackoffPart(failures: $0.failures, until: StoredTime($0.until), reason: $0.reason)
+      BackoffPart(
+        failures: $0.failures, since: StoredTime($0.since), until: StoredTime($0.until), reason: $0.reason)
     }
     configurationFault = record.configurationFault.map {
       ConfigurationFaultPart(code: $0.code, since: StoredTime($0.since), settings: $0.settings)
@@ -187,7 +191,9 @@ extension RecordFile {
       refreshToken: refreshToken.map { Secret($0) }, obtainedAt: obtainedAt.time, expiresAt: expiresAt.time,
       expirySource: source, isImported: isImported, standing: try recordStanding(),
       backoff: backoff.map {
-        SessionRecord.Backoff(failures: $0.failures, until: $0.until.time, reason: $0.reason)
+        // Without a beginning: as long as a wait without `Retry-After` can be.
+        let since = $0.since?.time ?? $0.until.time + .seconds(-600)
+        return SessionRecord.Backoff(failures: $0.failures, since: since, until: $0.until.time, reason: $0.reason)
       },
       configurationFault: configurationFault.map {
         SessionRecord.ConfigurationFault(code: $0.code, since: $0.since.time, settings: $0.settings)

@@ -46,7 +46,7 @@ struct SessionReport {
     case .none, .unknown: break
     }
     if record.configurationFault != nil { return .misconfigured }
-    if let backoff = record.backoff, now < backoff.until { return .backoff }
+    if let backoff = record.backoff, backoff.holds(at: now) { return .backoff }
     if record.refreshToken == nil, record.accessToken == nil || now >= record.expiresAt { return .expired }
     return .active
   }

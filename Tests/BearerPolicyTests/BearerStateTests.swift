@@ -4,7 +4,7 @@ import Testing
 
 @Suite("SPEC §3 whether a refresh token may be presented") struct RefreshPermissionTests {
   private let fault = SessionRecord.ConfigurationFault(code: "invalid_client", since: after(-9), settings: "s1")
-  private let backoff = SessionRecord.Backoff(failures: 2, until: after(5), reason: "connect")
+  private let backoff = SessionRecord.Backoff(failures: 2, since: noon, until: after(5), reason: "connect")
 
   private func permission(
     _ trigger: RefreshTrigger = .preflight, settings: String = "s1", now: WallTime = noon,
@@ -77,7 +77,7 @@ import Testing
     let troubles: [(inout SessionRecord) -> Void] = [
       { $0.refreshToken = nil },
       { $0.standing = .fenced(reason: "timed_out", since: noon) },
-      { $0.backoff = SessionRecord.Backoff(failures: 1, until: after(9000), reason: "connect") },
+      { $0.backoff = SessionRecord.Backoff(failures: 1, since: noon, until: after(9000), reason: "connect") },
       { $0.configurationFault = SessionRecord.ConfigurationFault(code: "x", since: noon, settings: "s1") },
       { $0.graceUntil = noon },
     ]

@@ -81,13 +81,27 @@ import Testing
   }
 
   @Test(
-    "negative and absurd values saturate",
+    "a source that calls a new token expired is no source; of an imported token it is true",
     arguments: [
-      #"{"expires_in":-5}"#, #"{"expires_in":-9223372036854775808}"#, #"{"expires_in":0}"#,
-      #"{"expires_in":-1e300}"#,
+      (#"{"expires_in":-5}"#, 0), (#"{"expires_in":-9223372036854775808}"#, 0), (#"{"expires_in":0}"#, 0),
+      (#"{"expires_in":-1e300}"#, 0), (#"{"expires_in":"0"}"#, 0), (#"{"expires_in":0.5}"#, 0),
+      (#"{"expires_at":1738065600}"#, 0), (#"{"expires_at":1738065000}"#, -600),
+    ] as [(String, Int64)])
+  func expiredOnArrival(_ body: String, _ imported: Int64) throws {
+    #expect(try decide(body) == (noon + Provider(name: "").fallbackLifetime, .fallback))
+    #expect(try decide(body, issuedNow: false).expiresAt == after(imported))
+    let other = try decide(body, bearer: jwt(#"{"exp":1738066200}"#))
+    #expect(other == (after(600), .jwt))
+  }
+
+  @Test(
+    "what is no number of seconds is no source",
+    arguments: [
+      #"{"expires_in":null}"#, #"{"expires_in":true}"#, #"{"expires_in":""}"#, #"{"expires_in":" 3600 "}"#,
+      #"{"expires_in":"0x10"}"#, #"{"expires_in":"inf"}"#, #"{"expires_in":[3600]}"#, #"{"expires_in":{}}"#,
     ])
-  func negative(_ body: String) throws {
-    #expect(try decide(body) == (noon, .expiresIn))
+  func noNumber(_ body: String) throws {
+    #expect(try decide(body).source == .fallback)
   }
 
   @Test(
@@ -102,7 +116,8 @@ import Testing
 
   @Test("an absolute time long past stays past, and no clock of a server's traps")
   func past() throws {
-    #expect(try decide(#"{"expires_at":-9223372036854775808}"#).expiresAt == WallTime(milliseconds: 0))
+    let ended = try decide(#"{"expires_at":-9223372036854775808}"#, issuedNow: false)
+    #expect(ended.expiresAt == WallTime(milliseconds: 0))
     for date in [WallTime(milliseconds: .min), WallTime(milliseconds: .max)] {
       let decided = try decide(#"{"expires_at":1738066500}"#, serverDate: date)
       #expect(decided.expiresAt <= noon + Expiry.lifetimeMax)

@@ -220,7 +220,7 @@ private func request(_ name: String) throws -> TokenRequest {
       ])
     #expect(Presets.named("okta")?.missingSettings == ["domain", "client_id"])
     #expect(try request("okta").url == "https://domain-1/oauth2/default/v1/token")
-    #expect(try afterSilence("okta").graceUntil == after(30))
+    #expect(try afterSilence("okta").graceUntil == after(29))
   }
 
   @Test("keycloak")

@@ -66,7 +66,7 @@ private let refreshed = session().applying(
   func newerGenerationFirst() {
     let record = session {
       $0.intent = intended.intent
-      $0.backoff = SessionRecord.Backoff(failures: 1, until: after(9), reason: "x")
+      $0.backoff = SessionRecord.Backoff(failures: 1, since: noon, until: after(9), reason: "x")
     }
     var flight = flown([.lockAcquired, .loaded(record, fingerprintA)], seen: 6).flight
     #expect(flight.handle(.lockReleased, now: noon, jitter: 0) == .finish(.alreadyNewer(record)))
@@ -84,7 +84,7 @@ private let refreshed = session().applying(
         }, .fenced(reason: "timed_out")
       ),
       (
-        session { $0.backoff = SessionRecord.Backoff(failures: 1, until: after(9), reason: "connect") },
+        session { $0.backoff = SessionRecord.Backoff(failures: 1, since: noon, until: after(9), reason: "connect") },
         .backingOff(until: after(9), reason: "connect")
       ),
       (session { $0.configurationFault = fault }, .misconfigured(code: "invalid_client")),
@@ -137,7 +137,7 @@ private let refreshed = session().applying(
       Issue.record("no second presentation")
       return
     }
-    #expect(record.graceUntil == after(10) && record.intent?.startedAt == noon)
+    #expect(record.graceUntil == after(9) && record.intent?.startedAt == noon)
     // A provider that never rotates: after its back-off.
     var later = flown([.lockAcquired, .loaded(found, fingerprintA)], provider { $0.rotation = .never }).flight
     #expect(later.handle(.resultDurable, now: noon, jitter: 0) == .releaseLock)
@@ -182,6 +182,20 @@ private let refreshed = session().applying(
     #expect(
       flight.handle(.lockReleased, now: after(5), jitter: 0)
         == .finish(.failed(over, .fenced(reason: "grace_over"))))
+  }
+
+  @Test("what is presented inside a grace says until when it may leave")
+  func graceBoundsSending() {
+    let waiting = session { $0.graceUntil = after(5) }
+    var flight = flown([.lockAcquired, .loaded(waiting, fingerprintA)]).flight
+    guard case .send(let request) = flight.handle(.intentDurable, now: after(4), jitter: 0) else {
+      return #expect(Bool(false), "it is sent inside the grace")
+    }
+    #expect(request.sendBefore == after(5))
+    // Too late to leave: nothing was presented, and the grace that is over fences the session.
+    let late = flight.handle(.replied(.notSent(.tooLate), at: after(6)), now: after(6), jitter: 0)
+    guard case .writeResult(let record) = late else { return #expect(Bool(false), "\(late)") }
+    #expect(record.settled(at: after(6)).standing == .fenced(reason: "grace_over", since: after(6)))
   }
 
   @Test("each outcome is written first and told afterwards")

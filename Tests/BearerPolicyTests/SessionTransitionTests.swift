@@ -23,7 +23,7 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     let troubled = session {
       $0.isImported = true
       $0.intent = intent()
-      $0.backoff = SessionRecord.Backoff(failures: 3, until: noon, reason: "connect")
+      $0.backoff = SessionRecord.Backoff(failures: 3, since: noon, until: noon, reason: "connect")
       $0.configurationFault = SessionRecord.ConfigurationFault(code: "invalid_client", since: noon, settings: "s")
       $0.graceUsed = true
       $0.graceUntil = after(30)
@@ -75,7 +75,7 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
       .dead(code: "invalid_grant"),
       to: session {
         $0.intent = intent()
-        $0.backoff = SessionRecord.Backoff(failures: 1, until: noon, reason: "connect")
+        $0.backoff = SessionRecord.Backoff(failures: 1, since: noon, until: noon, reason: "connect")
       })
     let expected = session {
       $0.standing = .dead(reason: "invalid_grant", since: noon)
@@ -103,7 +103,7 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     ])
   func keepsSession(_ outcome: RefreshOutcome) {
     let expected = session {
-      $0.backoff = SessionRecord.Backoff(failures: 1, until: after(1), reason: "connect")
+      $0.backoff = SessionRecord.Backoff(failures: 1, since: noon, until: after(1), reason: "connect")
     }
     #expect(apply(outcome, to: session { $0.intent = intent() }) == expected)
   }
@@ -116,7 +116,7 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     ] as [(UInt32, Double, Int64)])
   func backoff(_ failures: UInt32, _ jitter: Double, _ milliseconds: Int64) {
     var record = session()
-    if failures > 0 { record.backoff = SessionRecord.Backoff(failures: failures, until: noon, reason: "x") }
+    if failures > 0 { record.backoff = SessionRecord.Backoff(failures: failures, since: noon, until: noon, reason: "x") }
     let next = apply(.notSent(reason: "connect"), to: record, jitter: jitter)
     #expect(next.backoff?.until == noon + .milliseconds(milliseconds))
     #expect(next.backoff?.failures == failures + 1)
@@ -130,12 +130,27 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     #expect(until(.seconds(120)) == after(120))
     #expect(until(.zero) == after(1))
     #expect(until(.seconds(-5)) == after(1))
-    #expect(until(Interval(nanoseconds: .max)).map { $0 > after(1_000_000_000) } == true)
+    #expect(until(.seconds(86_399)) == after(86_399))
+    #expect(until(Interval(nanoseconds: .max)) == noon + SessionRecord.retryAfterMax)
+  }
+
+  @Test("a clock that is set back does not prolong a back-off: nobody waits longer than it was meant to last")
+  func clockSetBack() {
+    let record = apply(.knownNotSucceeded(reason: "http_429", retryAfter: .seconds(60)))
+    func permission(_ now: WallTime) -> RefreshPermission {
+      record.refreshPermission(provider: provider(), now: now, trigger: .preflight, settings: "s")
+    }
+    for now in [noon, after(59)] {
+      #expect(permission(now) == .backingOff(until: after(60), reason: "http_429"))
+    }
+    for now in [after(-1), after(-86_400), after(60), WallTime(milliseconds: .min)] {
+      #expect(permission(now) == .allowed)
+    }
   }
 
   @Test("a count at the end of its range, and a jitter outside its own, do not trap")
   func backoffEnds() {
-    let record = session { $0.backoff = SessionRecord.Backoff(failures: .max, until: noon, reason: "x") }
+    let record = session { $0.backoff = SessionRecord.Backoff(failures: .max, since: noon, until: noon, reason: "x") }
     #expect(apply(.notSent(reason: "x"), to: record, jitter: .nan).backoff?.failures == .max)
     #expect(apply(.notSent(reason: "x"), jitter: 9).backoff?.until == after(2))
     #expect(apply(.notSent(reason: "x"), jitter: -9).backoff?.until == after(1))
@@ -185,7 +200,7 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     }
     let first = apply(unknown, to: session { $0.intent = intent(at: after(-10)) }, okta)
     let expected = session {
-      $0.graceUntil = after(20)
+      $0.graceUntil = after(19)  // less the margin for its way
       $0.spent = [fingerprintA]
     }
     #expect(first == expected)
@@ -195,7 +210,7 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     #expect(second.refreshToken == nil && second.graceUntil == nil && second.graceUsed)
     // A presentation that provably did not succeed leaves the grace open.
     let notSent = apply(.notSent(reason: "connect"), to: first, okta, now: after(5))
-    #expect(notSent.graceUntil == after(20) && notSent.refreshToken != nil && notSent.standing == .active)
+    #expect(notSent.graceUntil == after(19) && notSent.refreshToken != nil && notSent.standing == .active)
   }
 
   @Test("a grace that is over when the outcome comes fences")
@@ -224,9 +239,9 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     }
     let first = apply(unknown, supabase)
     #expect(first.standing == .active && first.refreshToken == Secret("refresh-7") && first.graceUntil == nil)
-    #expect(first.backoff == SessionRecord.Backoff(failures: 1, until: after(1), reason: "timed_out"))
+    #expect(first.backoff == SessionRecord.Backoff(failures: 1, since: noon, until: after(1), reason: "timed_out"))
     let second = apply(unknown, to: first, supabase, now: after(1))
-    #expect(second.backoff == SessionRecord.Backoff(failures: 2, until: after(3), reason: "timed_out"))
+    #expect(second.backoff == SessionRecord.Backoff(failures: 2, since: after(1), until: after(3), reason: "timed_out"))
     #expect(second.refreshToken == Secret("refresh-7"))
   }
 
@@ -238,13 +253,13 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     }
     let next = apply(unknown, google)
     #expect(next.standing == .active && next.refreshToken == Secret("refresh-7") && next.spent.isEmpty)
-    #expect(next.backoff == SessionRecord.Backoff(failures: 1, until: after(1), reason: "timed_out"))
+    #expect(next.backoff == SessionRecord.Backoff(failures: 1, since: noon, until: after(1), reason: "timed_out"))
   }
 
   @Test("earlier troubles do not outlive it, whatever the policy")
   func endsEarlierTroubles() {
     let troubled = session {
-      $0.backoff = SessionRecord.Backoff(failures: 5, until: noon, reason: "connect")
+      $0.backoff = SessionRecord.Backoff(failures: 5, since: noon, until: noon, reason: "connect")
       $0.configurationFault = SessionRecord.ConfigurationFault(code: "x", since: noon, settings: "s")
     }
     for (policy, grace) in [
@@ -278,7 +293,7 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     let grace = classified(
       provider {
         $0.onUnknown = .replayInGrace
-        $0.grace = .seconds(101)
+        $0.grace = .seconds(102)
       })
     #expect(grace.graceUntil == after(1) && grace.refreshToken != nil && grace.intent == nil)
     #expect(

@@ -44,7 +44,7 @@ import Testing
     .init(
       name: "waiting",
       change: {
-        $0.backoff = .init(failures: 4, until: $0.obtainedAt + .seconds(600), reason: "http_429")
+        $0.backoff = .init(failures: 4, since: $0.obtainedAt, until: $0.obtainedAt + .seconds(600), reason: "http_429")
       }, state: "backoff", reason: "http_429", words: ["4 refreshes in a row", "may pass"]),
     .init(
       name: "refused",

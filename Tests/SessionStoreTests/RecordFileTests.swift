@@ -26,7 +26,7 @@ import Testing
       record.graceUsed = true
       record.graceUntil = WallTime(milliseconds: milliseconds)
       record.backoff = .init(
-        failures: .max, until: WallTime(milliseconds: milliseconds), reason: "503 \"busy\" \\ / é")
+        failures: .max, since: since, until: WallTime(milliseconds: milliseconds), reason: "503 \"busy\" \\ / é")
       record.configurationFault = .init(code: "http_404", since: since, settings: "abc")
       all.append(record)
     }
@@ -39,6 +39,22 @@ import Testing
     let store = try FileSessionStore(stateDirectory: directory.path)
     try store.seed(record)
     #expect(try FileSessionStore(stateDirectory: directory.path).load(record.name) == record)
+  }
+
+  @Test("A back-off that was written without its beginning is read as one of the longest")
+  func backoffWithoutBeginning() throws {
+    let directory = TemporaryDirectory()
+    let store = try FileSessionStore(stateDirectory: directory.path)
+    let until = WallTime(milliseconds: 1_700_000_600_000)
+    var record = makeRecord()
+    record.backoff = .init(failures: 2, since: until, until: until, reason: "connect")
+    try store.seed(record)
+    let text = String(decoding: fileBytes(directory.sessionPath()), as: UTF8.self)
+    let older = text.split(separator: "\n").filter { !$0.contains("\"since\" : \"2023-11-14T22:23:20Z\"") }
+    #expect(older.count == text.split(separator: "\n").count - 1)
+    overwrite(directory.sessionPath(), older.joined(separator: "\n"))
+    let backoff = try FileSessionStore(stateDirectory: directory.path).load(record.name).backoff
+    #expect(backoff?.since == WallTime(milliseconds: 1_700_000_000_000) && backoff?.until == until)
   }
 
   @Test("A person can read it: named members, calendar times, the version")

@@ -48,8 +48,8 @@ struct Coverage {
     case trigger(RefreshTrigger)
     case alreadyNewer, degraded, degradedSaved, abandonedIntent
     case staleRejection, coolDown, pooledRetry
-    /// A process used a token that another one's file shows and whose name the disk may still lose.
-    case seenBeforeDurable
+    /// Connecting for the second presentation took until the end of the grace.
+    case graceOverWhileConnecting
     /// An intent stayed in the file though nothing was sent: taking it back failed too.
     case intentLeftUnsent
   }
@@ -70,7 +70,7 @@ struct Coverage {
     for step in DiskStep.allCases { marks += [.crash(step, isBefore: true), .crash(step, isBefore: false)] }
     return marks + [
       .powerLoss, .processCrash, .alreadyNewer, .degraded, .degradedSaved, .abandonedIntent, .staleRejection,
-      .coolDown, .pooledRetry,
+      .coolDown, .pooledRetry, .graceOverWhileConnecting,
     ]
   }
 
@@ -116,6 +116,14 @@ enum PlantedBug: String, CaseIterable {
   case dropsUnsavedTokens
   /// I8: a connection that was never made is taken for an answer that never came.
   case endsSessionUnsent
+  /// I1: the second presentation leaves though connecting took until the end of the grace.
+  case presentsAfterGrace
+  /// I6: a session's refresh token goes to the other provider's endpoint.
+  case mixesProviders
+  /// I7: a token that another process's file shows is used before its name is durable.
+  case trustsWhatItReads
+  /// SPEC §3: a wall clock that is set back prolongs a token's life.
+  case trustsWallClock
   /// I11: the first of those who wait for a flight is not woken.
   case forgetsWaiter
 
@@ -129,6 +137,10 @@ enum PlantedBug: String, CaseIterable {
     case .sendsBearerToTokenEndpoint: "I6"
     case .dropsUnsavedTokens: "I7"
     case .endsSessionUnsent: "I8"
+    case .presentsAfterGrace: "I1"
+    case .mixesProviders: "I6"
+    case .trustsWhatItReads: "I7"
+    case .trustsWallClock: "clock"
     case .forgetsWaiter: "I11"
     }
   }

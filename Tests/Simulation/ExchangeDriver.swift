@@ -200,10 +200,7 @@ final class ExchangeDriver {
     isPooledRetry = false
     let token = generation == nil ? nil : bearer?.accessToken
     world.note("\(request.label) is sent with \(generation.map { "generation \($0)" } ?? "no token")")
-    world.judge(
-      .sends(
-        request, accessToken: token, isDurable: token.map { process.isSafe($0) } ?? true,
-        isDegraded: process.isDegraded(request.session)))
+    world.judge(.sends(request, token.map { process.attached($0, request.session) }))
   }
 
   private func upstreamFailed(_ failure: UpstreamFailure) {

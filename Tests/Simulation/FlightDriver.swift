@@ -149,13 +149,27 @@ final class FlightDriver {
         .presents(
           presentation, holdsLock: world.locks[session] === holder,
           inFile: world.directories[session].certainRecord,
-          cause: cause, loaded: loaded.record, loadedAt: loaded.at, url: request.url))
+          cause: cause, loaded: loaded.record, loadedAt: loaded.at, url: request.url,
+          owner: world.owners[presentation.refreshToken]))
       travel(request)
       _ = world.crashes(process, at: .send, isBefore: false)
     }
   }
 
+  /// Connecting takes a while; what may not leave any more by then stays here.
   private func travel(_ request: TokenRequest) {
+    guard let sendBefore = request.sendBefore else { return leave(request) }
+    world.after(world.chance.milliseconds(0...5000), process) { [self] in
+      if world.planted != .presentsAfterGrace, world.wallNow >= sendBefore {
+        world.coverage.note(.graceOverWhileConnecting)
+        return deliver(.notSent(.tooLate), .notSent, after: .zero)
+      }
+      if let presentation { world.judge(.leaves(presentation, at: world.wallNow)) }
+      leave(request)
+    }
+  }
+
+  private func leave(_ request: TokenRequest) {
     let deadline = world.now + world.scenario.provider.timeout
     if world.chance.happens(world.scenario.rates.refreshNotSent) {
       let cause = world.chance.pick(Self.connectionsFailing)
@@ -195,6 +209,7 @@ final class FlightDriver {
     request.body.append(to: &body)
     let asked = BackendRequest(method: request.method, path: "/oauth/token", headers: headers, body: body)
     let decision = world.backend.handle(asked, now: world.serverNow)
+    noteOwner(decision.reply)
     let delay = world.chance.milliseconds(1...500) + .milliseconds(Int64(decision.reply.delayMilliseconds))
     world.note("the server answers \(decision.reply.status), fault \(fault)")
     switch decision.transport {
@@ -209,6 +224,16 @@ final class FlightDriver {
       retryAfter: decision.reply.header("retry-after").flatMap { Int64($0) }.map { .seconds($0) },
       body: decision.reply.body.rendered)
     return (reply, row(fault, decision.reply), delay)
+  }
+
+  /// New tokens are those of whoever the presented one belongs to.
+  private func noteOwner(_ reply: BackendReply) {
+    guard let presentation, let owner = world.owners[presentation.refreshToken],
+      let answer = JSONValue.parse(reply.body.rendered)
+    else { return }
+    for member in ["access_token", "refresh_token"] {
+      if let token = answer[member]?.stringValue { world.owners[token] = owner }
+    }
   }
 
   private func drawFault() -> Fault {

@@ -36,9 +36,11 @@ enum Fact {
   /// at that time.
   case presents(
     Presentation, holdsLock: Bool, inFile: SessionRecord?, cause: UInt64?, loaded: SessionRecord,
-    loadedAt: WallTime, url: String)
+    loadedAt: WallTime, url: String, owner: Int?)
+  /// The connection for a presentation inside a grace is made: its first byte leaves.
+  case leaves(Presentation, at: WallTime)
   /// A request leaves for the API.
-  case sends(SimRequest, accessToken: String?, isDurable: Bool, isDegraded: Bool)
+  case sends(SimRequest, Attached?)
   /// A 401 is held back and a newer token asked for.
   case holds(SimRequest, status: Int)
   /// A session's file is about to say `new` where the flight had loaded `old`.
@@ -49,13 +51,25 @@ enum Fact {
   case recovered(promised: SessionRecord, now: SessionRecord?)
 }
 
+/// The access token that a request carries.
+struct Attached {
+  var owner: Int?
+  var isRefreshToken: Bool
+  /// It survives a power loss.
+  var isDurable: Bool
+  /// The process knows that it does not.
+  var isDegraded: Bool
+  /// When its life ends, counted by a clock that nobody sets from when the process got to know it.
+  var expiresAt: Instant
+  var now: Instant
+}
+
 /// Each rule as a function: nil where it holds.
 enum Invariants {
   static func judge(_ fact: Fact, in world: World) -> Violation? {
     let rules: [(Fact, World) -> Violation?] = [
       oncePresented, replayedOnce, forbiddenEndsIt, refreshesCurrentOnly, tokensKeepToTheirOrigin,
-      durableBeforeUse,
-      endsOnProofOnly, answeredOnce,
+      durableBeforeUse, endsOnProofOnly, answeredOnce, usedWhileItLives,
     ]
     for rule in rules {
       if let violation = rule(fact, world) { return violation }
@@ -71,14 +85,13 @@ enum Invariants {
   /// I1, from the client's side: no presentation after one that may have succeeded, and none unless the lock is
   /// held and the intent is durable.
   static func oncePresented(_ fact: Fact, _ world: World) -> Violation? {
-    guard case .presents(let presentation, let holdsLock, let inFile, _, _, _, _) = fact else { return nil }
+    if case .leaves(let presentation, let at) = fact { return leftInsideGrace(presentation, at, world) }
+    guard case .presents(let presentation, let holdsLock, let inFile, _, _, _, _, _) = fact else { return nil }
     guard holdsLock else { return Violation(invariant: "I1", detail: "presented without the lock") }
     guard inFile?.intent != nil else {
       return Violation(invariant: "I1", detail: "presented before the intent is durable")
     }
-    let doubtful = world.presentations.filter {
-      $0 !== presentation && $0.refreshToken == presentation.refreshToken && $0.fate == .perhaps
-    }
+    let doubtful = world.doubtful(before: presentation)
     guard let first = doubtful.first else { return nil }
     switch world.scenario.declaration {
     case .neverRotates, .graceUnlimited: return nil
@@ -90,6 +103,14 @@ enum Invariants {
     return Violation(
       invariant: "I1", detail: "presented again after \(doubtful.count) presentations that may have succeeded"
     )
+  }
+
+  /// I1: a grace is judged when the token leaves, for connecting may have taken longer than was left of it.
+  private static func leftInsideGrace(_ presentation: Presentation, _ at: WallTime, _ world: World) -> Violation? {
+    guard case .graceOfSeconds = world.scenario.declaration,
+      let first = world.doubtful(before: presentation).first, at >= first.at + .seconds(Int64(Scenario.graceSeconds))
+    else { return nil }
+    return Violation(invariant: "I1", detail: "presented again after the declared grace")
   }
 
   /// I1, from the server's side.
@@ -110,7 +131,7 @@ enum Invariants {
 
   /// I2.
   static func replayedOnce(_ fact: Fact, _ world: World) -> Violation? {
-    guard case .sends(let request, _, _, _) = fact else { return nil }
+    guard case .sends(let request, _) = fact else { return nil }
     let sends = request.sends.filter { !$0.isPooledRetry }
     guard sends.count > 1, let last = sends.last else { return nil }
     let before = sends[sends.count - 2]
@@ -142,7 +163,7 @@ enum Invariants {
   /// I5: a flight for a 401 presents only while the file says the generation that was refused; one that another
   /// flight brought and whose access token is over again may be refreshed like any other.
   static func refreshesCurrentOnly(_ fact: Fact, _ world: World) -> Violation? {
-    guard case .presents(_, _, _, let cause?, let loaded, let loadedAt, _) = fact else { return nil }
+    guard case .presents(_, _, _, let cause?, let loaded, let loadedAt, _, _) = fact else { return nil }
     guard loaded.generation != cause, loaded.accessToken != nil, loadedAt < loaded.expiresAt else {
       return nil
     }
@@ -150,33 +171,48 @@ enum Invariants {
       invariant: "I5", detail: "generation \(loaded.generation) refreshed for a 401 to generation \(cause)")
   }
 
-  /// I6: each kind of token goes to its own place.
+  /// I6: each token goes to the place of its own session's, by what the servers issued.
   static func tokensKeepToTheirOrigin(_ fact: Fact, _ world: World) -> Violation? {
     switch fact {
-    case .presents(_, _, _, _, _, _, let url):
-      return url == Scenario.endpoint
-        ? nil : Violation(invariant: "I6", detail: "a refresh token left for \(url)")
-    case .sends(_, let token?, _, _):
-      return token.hasPrefix("rt-")
-        ? Violation(invariant: "I6", detail: "a refresh token left for the API") : nil
-    case .sends, .holds, .rewrites, .ended, .recovered: return nil
+    case .presents(_, _, _, _, _, _, let url, let owner):
+      guard let owner, url == Scenario.endpoint(of: owner) else {
+        return Violation(invariant: "I6", detail: "a refresh token of session \(owner ?? -1) left for \(url)")
+      }
+      return nil
+    case .sends(let request, let attached?):
+      guard !attached.isRefreshToken else { return Violation(invariant: "I6", detail: "a refresh token left for the API") }
+      guard attached.owner == request.session else {
+        return Violation(invariant: "I6", detail: "\(request.label) carries another session's token")
+      }
+      return nil
+    case .sends, .leaves, .holds, .rewrites, .ended, .recovered: return nil
     }
   }
 
   /// I7: what a request carries survives a power loss, or is known not to; what was durable stays.
   static func durableBeforeUse(_ fact: Fact, _ world: World) -> Violation? {
     switch fact {
-    case .sends(_, .some, let isDurable, let isDegraded):
-      return isDurable || isDegraded
+    case .sends(_, let attached?):
+      return attached.isDurable || attached.isDegraded
         ? nil : Violation(invariant: "I7", detail: "an access token was used that is not durable")
     case .recovered(let promised, let now):
       guard let now, now.generation >= promised.generation else {
         return Violation(invariant: "I7", detail: "generation \(promised.generation) was durable and is gone")
       }
       return nil
-    case .sends, .presents, .holds, .rewrites, .ended: return nil
+    case .sends, .presents, .leaves, .holds, .rewrites, .ended: return nil
     }
   }
+
+  /// SPEC §3: a wall clock that is set does not keep an expired token in use.
+  static func usedWhileItLives(_ fact: Fact, _ world: World) -> Violation? {
+    guard case .sends(_, let attached?) = fact, attached.now >= attached.expiresAt + Self.connecting else { return nil }
+    return Violation(
+      invariant: "clock", detail: "a token is used \(attached.now.since(attached.expiresAt).inSeconds) s after its life")
+  }
+
+  /// A connection is made between the question for a token and its use.
+  private static let connecting = Interval.seconds(1)
 
   /// I8: only a row that proves something, an intent that was left behind, or time, ends a session.
   static func endsOnProofOnly(_ fact: Fact, _ world: World) -> Violation? {

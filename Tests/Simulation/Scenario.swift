@@ -26,7 +26,22 @@ struct Scenario {
   var crashTarget: CrashTarget?
 
   static let start = WallTime(milliseconds: 1_800_000_000_000)
-  static let endpoint = "https://id.sim.example/oauth/token"
+  /// Sessions belong to two providers in turn, which differ in nothing but their names and endpoints.
+  static func providerName(of session: Int) -> String { "provider\(session % 2)" }
+  static func endpoint(of session: Int) -> String { "https://id\(session % 2).sim.example/oauth/token" }
+
+  func provider(of session: Int) -> Provider {
+    var named = provider
+    named.name = Self.providerName(of: session)
+    if provider.endpoint != nil { named.endpoint = Self.endpoint(of: session) }
+    return named
+  }
+
+  /// As a configuration's table of providers gives it.
+  func provider(named name: String) -> Provider {
+    provider(of: name == Self.providerName(of: 1) ? 1 : 0)
+  }
+
   static let graceSeconds = 20
   static let bodyPieceBytes = 100
   /// Bodies of more pieces are not kept for a replay.
@@ -114,7 +129,7 @@ struct Scenario {
   }
 
   private mutating func declareProvider(_ chance: inout Chance) {
-    provider.endpoint = chance.happens(0.03) ? nil : Self.endpoint
+    provider.endpoint = chance.happens(0.03) ? nil : Self.endpoint(of: 0)
     provider.staticFields = [Provider.Field(name: "grant_type", value: Secret("refresh_token"))]
     provider.leeway = .seconds(Int64(chance.number(0...10)))
     provider.refreshAhead = chance.happens(0.6) ? .seconds(15) : nil
@@ -159,7 +174,7 @@ struct Scenario {
 
 /// Each point of a flight, or of another write, at which a process may die.
 enum DiskStep: String, CaseIterable {
-  case lock, sweepNew, sweepResult, load
+  case lock, sweepNew, sweepResult, load, syncFound
   case unlinkResult, createResult, allocateResult, syncResult, syncReserved, discardResult
   case unlinkNew, createNew, writeNew, syncNew, renameNew, syncNamed, discardNew
   case send, receive
@@ -173,7 +188,7 @@ enum DiskStep: String, CaseIterable {
   var mayFail: Bool {
     switch self {
     case .sweepNew, .sweepResult, .discardResult, .discardNew, .send, .receive, .release, .load: false
-    case .lock, .unlinkResult, .createResult, .allocateResult, .syncResult, .syncReserved, .unlinkNew,
+    case .lock, .syncFound, .unlinkResult, .createResult, .allocateResult, .syncResult, .syncReserved, .unlinkNew,
       .createNew,
       .writeNew, .syncNew, .renameNew, .syncNamed, .writeResult, .syncWritten, .renameResult, .syncRenamed:
       true
@@ -184,7 +199,7 @@ enum DiskStep: String, CaseIterable {
   var needsRoom: Bool {
     switch self {
     case .createResult, .allocateResult, .createNew, .writeNew: true
-    case .lock, .sweepNew, .sweepResult, .load, .unlinkResult, .syncResult, .syncReserved, .discardResult,
+    case .lock, .sweepNew, .sweepResult, .load, .syncFound, .unlinkResult, .syncResult, .syncReserved, .discardResult,
       .unlinkNew,
       .syncNew, .renameNew, .syncNamed, .discardNew, .send, .receive, .writeResult, .syncWritten,
       .renameResult,

@@ -15,9 +15,8 @@ final class SimProcess {
   private var waiterCount: UInt64 = 0
   /// Access tokens that are in memory only.
   private var unsaved: Set<String> = []
-  /// Access tokens that flights of this process brought, and those that it read in a file.
-  private var own: Set<String> = []
-  private var read: Set<String> = []
+  /// Until when each access token lives that this process got to know, from then on counted by the monotonic clock.
+  private var lives: [String: Instant] = [:]
 
   typealias Answer = (CachedBearer?, BearerAnswer) -> Void
 
@@ -92,7 +91,7 @@ final class SimProcess {
 
   private func goAhead(_ session: Int) {
     look(session)
-    if entries[session].ledger.isDueAhead(now: world.wallNow) {
+    if entries[session].ledger.isDueAhead(now: now(session)) {
       takeOff(session, trigger: .ahead, cause: nil)
     } else {
       publish(session)
@@ -102,8 +101,8 @@ final class SimProcess {
   /// The timer for a refresh ahead of time, once for each new record; a session that nobody uses is left alone.
   private func planAhead(_ session: Int) {
     let due =
-      entries[session].ledger.aheadAt(now: world.wallNow, jitter: world.chance.fraction()).map(instant)
-      ?? .never
+      entries[session].ledger.aheadAt(now: now(session), jitter: world.chance.fraction())
+      .map { instant(of: $0, session) } ?? .never
     entries[session].aheadAt = due
     guard due != .never else { return }
     world.after(max(due.since(world.now), .zero), self) { [self] in
@@ -140,10 +139,10 @@ final class SimProcess {
       world.coverage.note(.staleRejection)
     }
     let outcome = entries[session].ledger.ask(
-      waiter, rejected: told, route: route, waitersMax: 100, now: world.wallNow, at: world.now)
+      waiter, rejected: told, route: route, waitersMax: 100, now: now(session), at: world.now)
     if rejected != nil, entries[session].ledger.rejected != nil {
       cache[session] = nil
-      saveEnd(session, entries[session].ledger.endIfFenced(now: world.wallNow))
+      saveEnd(session, entries[session].ledger.endIfFenced(now: now(session)))
     }
     switch outcome {
     case .parked(let trigger):
@@ -194,7 +193,12 @@ final class SimProcess {
     if stamp != nil, stamp == entries[session].stamp { return }
     switch readSession(session) {
     case .success(let record):
-      entries[session].ledger.adopt(record, provider: world.scenario.provider, settings: world.settings)
+      if ledger.record?.generation != record.generation, let trouble = makeDurable(session) {
+        entries[session].ledger.lose(trouble)
+        cache[session] = nil
+        break
+      }
+      adopt(record, session)
       planAhead(session)
       publish(session)
     case .failure(let trouble):
@@ -204,31 +208,56 @@ final class SimProcess {
     entries[session].stamp = stamp
   }
 
+  private func adopt(_ record: SessionRecord, _ session: Int) {
+    let name = world.planted == .mixesProviders ? Scenario.providerName(of: session + 1) : record.provider
+    entries[session].ledger.adopt(record, provider: world.scenario.provider(named: name), settings: world.settings)
+    noteArrival(session)
+  }
+
+  private func noteArrival(_ session: Int) {
+    entries[session].ledger.noteArrival(wall: world.wallNow, at: world.now)
+    guard let record = entries[session].ledger.record, let token = record.accessToken?.reveal(), lives[token] == nil
+    else { return }
+    lives[token] = world.now + record.expiresAt.since(world.wallNow)
+  }
+
+  /// What has been read may have been renamed by a process that died before the directory was synced (I7).
+  private func makeDurable(_ session: Int) -> StoreTrouble? {
+    if world.planted == .trustsWhatItReads { return nil }
+    if let fault = world.diskFault(.syncFound) { return fault.trouble }
+    world.directories[session].syncDirectory()
+    world.noteDurable()
+    return nil
+  }
+
+  /// The time by which a session's token is judged: a clock that is set back does not prolong its life.
+  private func now(_ session: Int) -> WallTime {
+    if world.planted == .trustsWallClock { return world.wallNow }
+    return entries[session].ledger.time(wall: world.wallNow, at: world.now)
+  }
+
   func readSession(_ session: Int) -> Result<SessionRecord, StoreTrouble> {
     let directory = world.directories[session]
     if world.chance.happens(world.scenario.rates.readFault) {
       return .failure(StoreTrouble(kind: .unreadable, detail: "input/output error"))
     }
-    if let record = directory.record {
-      if let token = record.accessToken?.reveal() { read.insert(token) }
-      return .success(record)
-    }
+    if let record = directory.record { return .success(record) }
     return .failure(StoreTrouble(kind: directory.isDamaged ? .unparsable : .missing, detail: ""))
   }
 
   private func update(_ session: Int) -> CachedBearer? {
     let ledger = entries[session].ledger
     guard let record = ledger.record, let accessToken = record.accessToken,
-      ledger.servingGeneration(now: world.wallNow) != nil
+      ledger.servingGeneration(now: now(session)) != nil
     else { return nil }
     let timing = RefreshTiming(record: record, provider: ledger.provider)
-    let freshUntil = max(instant(of: timing.staleAt), world.now + .seconds(1))
+    let freshUntil = max(instant(of: timing.staleAt, session), world.now + .seconds(1))
     return CachedBearer(
       generation: record.generation, accessToken: accessToken.reveal(),
-      freshUntil: min(freshUntil, instant(of: record.expiresAt)), aheadAt: entries[session].aheadAt)
+      freshUntil: min(freshUntil, instant(of: record.expiresAt, session)), aheadAt: entries[session].aheadAt)
   }
 
-  private func instant(of time: WallTime) -> Instant { world.now + time.since(world.wallNow) }
+  private func instant(of time: WallTime, _ session: Int) -> Instant { world.now + time.since(now(session)) }
 
   private func publish(_ session: Int) {
     guard let update = update(session) else {
@@ -256,7 +285,10 @@ final class SimProcess {
   }
 
   func landed(_ session: Int, _ result: FlightResult) {
-    var wakeups = entries[session].ledger.landed(result, now: world.wallNow)
+    // New tokens are judged by the clock they were stamped with.
+    let time = if case .failed = result { now(session) } else { world.wallNow }
+    var wakeups = entries[session].ledger.landed(result, now: time)
+    noteArrival(session)
     switch result {
     case .refreshed(let record, let isDurable):
       entries[session].stamp = isDurable ? world.directories[session].stamp : nil
@@ -283,7 +315,6 @@ final class SimProcess {
   private func obtained(_ record: SessionRecord, _ session: Int, isDurable: Bool) {
     guard let token = record.accessToken?.reveal() else { return }
     world.obtained.insert(token)
-    own.insert(token)
     if isDurable {
       world.promised[session] = record
     } else {
@@ -306,13 +337,12 @@ final class SimProcess {
   /// Whether a flight's kept result makes this use of a token known to be at risk.
   func isDegraded(_ session: Int) -> Bool { entries[session].ledger.isDegraded }
 
-  /// Whether a token survives a power loss, or was read in a file that another process has named and not yet synced:
-  /// who reads cannot know that, and loses no more than the holder that dies with it.
-  func isSafe(_ accessToken: String) -> Bool {
-    if world.everDurable.contains(accessToken) { return true }
-    guard !own.contains(accessToken), read.contains(accessToken) else { return false }
-    world.coverage.note(.seenBeforeDurable)
-    return true
+  /// What is known of a token at the moment it leaves with a request.
+  func attached(_ accessToken: String, _ session: Int) -> Attached {
+    Attached(
+      owner: world.owners[accessToken], isRefreshToken: accessToken.hasPrefix("rt-"),
+      isDurable: world.everDurable.contains(accessToken), isDegraded: isDegraded(session),
+      expiresAt: lives[accessToken] ?? Instant(nanoseconds: 0), now: world.now)
   }
 
   static func describe(_ result: FlightResult) -> String {

@@ -1,5 +1,7 @@
 import BearerPolicy
+import Dispatch
 import FoundationEssentials
+import Synchronization
 import Testing
 
 @Suite("SPEC §0 holds in every simulated run") struct SimulationTests {
@@ -18,25 +20,43 @@ import Testing
       #expect(violation == nil)
       return
     }
-    var coverage = Coverage()
-    var failures = 0
-    for seed in 0..<Self.seedCount {
-      let world = World(seed: seed)
-      if world.run() != nil {
-        let again = World(seed: seed, keepsTrace: true)
-        _ = again.run()
-        Issue.record("\(Self.report(again))")
-        failures += 1
-        if failures == 3 { return }
-      }
-      coverage.merge(world.coverage)
-    }
+    let coverage = Self.playAll()
     if Self.environment["SIM_SEEDS"] != nil {
       for line in coverage.counts.map({ "\($0.key): \($0.value)" }).sorted() { print(line) }
+      print("simulated runs: \(Self.seedCount)")
     }
     guard Self.seedCount >= 1000 else { return }
     let missed = Coverage.required.filter { coverage.counts[$0] == nil }
     #expect(missed.isEmpty, "never reached: \(missed)")
+  }
+
+  /// Plays every seed, on all processors: a run shares nothing with another.
+  private static func playAll() -> Coverage {
+    let total = Mutex((coverage: Coverage(), failures: [String](), played: UInt64(0)))
+    let share: UInt64 = 100
+    DispatchQueue.concurrentPerform(iterations: Int((seedCount + share - 1) / share)) { index in
+      if total.withLock({ $0.failures.count >= 3 }) { return }
+      var coverage = Coverage()
+      let first = UInt64(index) * share
+      for seed in first..<min(first + share, seedCount) {
+        let world = World(seed: seed)
+        let isViolated = world.run() != nil
+        coverage.merge(world.coverage)
+        guard isViolated else { continue }
+        let again = World(seed: seed, keepsTrace: true)
+        _ = again.run()
+        let said = report(again)
+        total.withLock { $0.failures.append(said) }
+      }
+      let played = total.withLock { total in
+        total.coverage.merge(coverage)
+        total.played += min(share, seedCount - first)
+        return total.played
+      }
+      if played % 10_000 == 0 { print("simulated \(played) of \(seedCount)") }
+    }
+    for failure in total.withLock(\.failures) { Issue.record("\(failure)") }
+    return total.withLock(\.coverage)
   }
 
   @Test("A planted mistake is found within a thousand seeds", arguments: PlantedBug.allCases)

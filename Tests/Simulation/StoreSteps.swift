@@ -85,7 +85,13 @@ extension SimProcess {
   }
 
   func load(_ session: Int, then: @escaping (Result<SessionRecord, StoreTrouble>) -> Void) {
-    call(.load, session, { _, _ in }) { [self] _ in then(readSession(session)) }
+    call(.load, session, { _, _ in }) { [self] _ in
+      let found = readSession(session)
+      guard case .success = found else { return then(found) }
+      run([Self.plain(.syncFound) { $0.syncDirectory() }], session) { fault, _ in
+        then(fault.map { .failure($0.trouble) } ?? found)
+      }
+    }
   }
 
   // MARK: writing

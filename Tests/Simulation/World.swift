@@ -25,6 +25,8 @@ final class World {
   var presentations: [Presentation] = []
   /// Access tokens of refreshes whose process has not died before they were saved.
   var obtained: Set<String> = []
+  /// Whose each token is, by what the servers issued.
+  var owners: [String: Int] = [:]
   /// Access tokens that at some moment no power loss could have taken.
   var everDurable: Set<String> = []
   /// By session: the last state that a flight reported durable.
@@ -73,8 +75,10 @@ final class World {
   func signIn(_ session: Int, generation: UInt64, spent: [Fingerprint]) -> SessionRecord {
     let tokens = backend.login(user: "user\(session)", now: serverNow)
     let lifetime = Interval.milliseconds(scenario.backend.accessTokenLifetimeMilliseconds)
+    owners[tokens.accessToken] = session
+    owners[tokens.refreshToken] = session
     return SessionRecord(
-      name: "session\(session)", provider: scenario.provider.name, generation: generation,
+      name: "session\(session)", provider: Scenario.providerName(of: session), generation: generation,
       accessToken: Secret(tokens.accessToken),
       refreshToken: scenario.hasRefreshToken ? Secret(tokens.refreshToken) : nil, obtainedAt: wallNow,
       expiresAt: wallNow + lifetime, expirySource: .fallback, isImported: true, spent: spent)
@@ -128,6 +132,13 @@ final class World {
 
   func fail(_ invariant: String, _ detail: String) {
     if violation == nil { violation = Violation(invariant: invariant, detail: detail) }
+  }
+
+  /// Earlier presentations of the same refresh token that may have succeeded.
+  func doubtful(before presentation: Presentation) -> [Presentation] {
+    presentations.filter {
+      $0 !== presentation && $0.refreshToken == presentation.refreshToken && $0.fate == .perhaps
+    }
   }
 
   // MARK: the plan of a run
