@@ -19,8 +19,10 @@ public enum FlightFailure: Equatable, Sendable {
   case notSent(reason: String)
   case knownFailure(reason: String, retryAfter: Interval?)
   case outcomeUnknown(reason: String)
-  /// The intent could not be made durable, or the lock could not be had: nothing was presented.
+  /// The intent could not be made durable: nothing was presented.
   case storeUnwritable(detail: String)
+  /// Another process has kept the session's lock for longer than a refresh may take: nothing was presented.
+  case lockHeld
   case storeUnreadable(detail: String)
   /// No session of that name.
   case missing
@@ -32,7 +34,8 @@ public enum FlightFailure: Equatable, Sendable {
     switch trouble.kind {
     case .missing: self = .missing
     case .unreadable, .unparsable, .undecryptable, .insecure: self = .storeUnreadable(detail: trouble.detail)
-    case .unwritable, .full, .lockTimeout, .lockUnavailable, .alreadyExists:
+    case .lockTimeout: self = .lockHeld
+    case .unwritable, .full, .lockUnavailable, .alreadyExists:
       self = .storeUnwritable(detail: trouble.detail)
     }
   }

@@ -20,7 +20,8 @@ public struct RefreshFlight: Sendable {
     case loadFailed(StoreTrouble)
     /// The intent is durable, and so is the room that the result will need.
     case intentDurable
-    case intentFailed(StoreTrouble)
+    /// `isLeft`: the intent may stand in the session's file all the same. Nothing has been sent, so it must not stay.
+    case intentFailed(StoreTrouble, isLeft: Bool)
     /// `at` is when the answer was complete. A deadline that passed is `.noAnswer(.timedOut)`.
     case replied(TokenEndpointReply, at: WallTime)
     case resultDurable
@@ -38,8 +39,8 @@ public struct RefreshFlight: Sendable {
     case releaseLock
     /// The flight is over: wake everybody.
     case finish(FlightResult)
-    /// The result is in memory only. Wake everybody with it now, keep the lock, and write `retry` again after the
-    /// interval (I7).
+    /// The result is in memory only, or an intent that was not sent is in the file. Wake everybody with the result
+    /// now, keep the lock, and write `retry` again after the interval (I7).
     case finishKeepingLock(FlightResult, retry: SessionRecord, after: Interval)
     /// Still not durable; nobody waits any more.
     case retryWriteResult(SessionRecord, after: Interval)
@@ -243,10 +244,14 @@ public struct RefreshFlight: Sendable {
       var bounded = request
       bounded.sendBefore = record.graceUntil
       return (.sending(record, fingerprint), .send(bounded))
-    case .intentFailed(let trouble):
+    case .intentFailed(let trouble, let isLeft):
       var unsent = record
       unsent.intent = nil
-      return release(.failed(unsent, FlightFailure(trouble)))
+      let result = FlightResult.failed(unsent, FlightFailure(trouble))
+      // Were the lock given back now, whoever finds the intent would take the outcome for unknown.
+      guard isLeft else { return release(result) }
+      let action = Action.finishKeepingLock(result, retry: unsent, after: retryInterval(after: 1))
+      return (.keeping(unsent, failures: 1), action)
     case .lockAcquired, .lockUnavailable, .loaded, .loadFailed, .replied, .resultDurable, .resultFailed,
       .lockReleased:
       return nil

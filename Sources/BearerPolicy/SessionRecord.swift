@@ -37,6 +37,9 @@ public struct SessionRecord: Equatable, Sendable {
   /// Present after an outcome that is unknown while a declared grace is open: the refresh token may be presented
   /// once more before this moment, and never from then on.
   public var graceUntil: WallTime?
+  /// Why the outcome of the last presentation is unknown (`timed_out`, `http_502`, `holder_died`): the tombstone of a
+  /// session that ended of it still tells. A success erases it.
+  public var unknownCause: String?
 
   /// Older fingerprints fall out: a token that many generations old is refused by any server that rotates.
   public static let spentMax = 64
@@ -46,7 +49,7 @@ public struct SessionRecord: Equatable, Sendable {
     obtainedAt: WallTime, expiresAt: WallTime, expirySource: ExpirySource, isImported: Bool,
     standing: Standing = .active, backoff: Backoff? = nil, configurationFault: ConfigurationFault? = nil,
     intent: Intent? = nil, spent: [Fingerprint] = [], graceUsed: Bool = false,
-    graceUntil: WallTime? = nil
+    graceUntil: WallTime? = nil, unknownCause: String? = nil
   ) {
     self.name = name
     self.provider = provider
@@ -64,6 +67,17 @@ public struct SessionRecord: Equatable, Sendable {
     self.spent = spent
     self.graceUsed = graceUsed
     self.graceUntil = graceUntil
+    self.unknownCause = unknownCause
+  }
+
+  /// What is told of a session that is over or fenced: the code, and the cause behind an unknown outcome.
+  public var endReason: String? {
+    switch standing {
+    case .active: nil
+    case .fenced(let reason, _): "\(Self.outcomeUnknown), \(reason)"
+    case .dead(let reason, _):
+      if reason == Self.outcomeUnknown, let unknownCause { "\(reason), \(unknownCause)" } else { reason }
+    }
   }
 }
 

@@ -93,6 +93,7 @@ extension SessionRecord {
     configurationFault = nil
     graceUsed = false
     graceUntil = nil
+    unknownCause = nil
   }
 
   /// An unknown outcome. What the provider declares decides whether the refresh token may be presented again.
@@ -101,6 +102,7 @@ extension SessionRecord {
     jitter: Double
   ) {
     configurationFault = nil
+    unknownCause = reason
     if provider.rotation == .never {
       backOff(reason: reason, retryAfter: nil, now: now, jitter: jitter)
       return

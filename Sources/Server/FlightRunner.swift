@@ -12,7 +12,7 @@ final class FlightRunner: @unchecked Sendable {
   private let store: FileSessionStore
   private let queue: DispatchQueue
   private let present: @Sendable (TokenRequest, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void
-  private let ended: @Sendable (FlightResult) -> Void
+  private let ended: @Sendable (FlightResult, Bool) -> Void
   private let settled: @Sendable () -> Void
   private var flight: RefreshFlight
   private var lock: SessionLock?
@@ -31,12 +31,13 @@ final class FlightRunner: @unchecked Sendable {
   ///   - timeout: of one refresh, and so of another process's, which is waited for.
   ///   - queue: concurrent; files are read and written there.
   ///   - present: sends the request once and answers on any queue.
-  ///   - ended: called once, with what everybody who waits is told.
-  ///   - settled: called later, once, where the result was not durable then and is now.
+  ///   - ended: called once, with what everybody who waits is told, and whether the lock is kept because the file is
+  ///     still to be written.
+  ///   - settled: called later, once, where the lock was kept: the file is written.
   init(
     name: String, flight: RefreshFlight, timeout: Interval, store: FileSessionStore, queue: DispatchQueue,
     present: @escaping @Sendable (TokenRequest, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void,
-    ended: @escaping @Sendable (FlightResult) -> Void, settled: @escaping @Sendable () -> Void
+    ended: @escaping @Sendable (FlightResult, _ keepsLock: Bool) -> Void, settled: @escaping @Sendable () -> Void
   ) {
     self.name = name
     self.flight = flight
@@ -67,9 +68,9 @@ final class FlightRunner: @unchecked Sendable {
     case .send(let request): send(request)
     case .writeResult(let record): writeResult(record)
     case .releaseLock: releaseLock()
-    case .finish(let result): ended(result)
+    case .finish(let result): ended(result, false)
     case .finishKeepingLock(let result, let record, let after):
-      ended(result)
+      ended(result, true)
       retry(record, after)
     case .retryWriteResult(let record, let after): retry(record, after)
     case .end: settled()
@@ -118,7 +119,9 @@ final class FlightRunner: @unchecked Sendable {
       FaultPoint.reached("after-intent")
       input(.intentDurable)
     } catch {
-      input(.intentFailed(error.trouble))
+      // What cannot be read may hold it.
+      let isLeft = (try? store.load(name)).map { $0.intent == record.intent } ?? true
+      input(.intentFailed(error.trouble, isLeft: isLeft))
     }
   }
 

@@ -23,13 +23,7 @@ enum Refusals {
   static func make(_ ledger: SessionLedger, _ failure: FlightFailure?, now: WallTime) -> BearerRefusal {
     let name = ledger.name
     let record = ledger.record
-    if let record {
-      switch record.standing {
-      case .dead(let reason, _): return dead(name, reason)
-      case .fenced(let reason, _): return dead(name, "outcome_unknown, \(reason)")
-      case .active: break
-      }
-    }
+    if let reason = record?.endReason { return dead(name, reason) }
     if let failure { return explain(name, failure, record, now) }
     guard let record else { return unreadable(name, ledger.trouble) }
     let permission = record.refreshPermission(
@@ -69,7 +63,7 @@ enum Refusals {
     switch failure {
     case .dead(let reason): return dead(name, reason)
     case .fenced(let reason), .outcomeUnknown(let reason):
-      return dead(name, "outcome_unknown, \(reason)")
+      return dead(name, "\(SessionRecord.outcomeUnknown), \(reason)")
     case .noRefreshToken:
       return BearerRefusal(
         code: .sessionExpired,
@@ -85,6 +79,11 @@ enum Refusals {
     case .storeUnwritable(let detail):
       return BearerRefusal(
         code: .storeUnwritable, detail: "Session '\(name)' was not refreshed: \(detail).", retryAfterSeconds: 1)
+    case .lockHeld:
+      return BearerRefusal(
+        code: .refreshUnavailable,
+        detail: "Another process has been refreshing session '\(name)' for longer than a refresh may take.",
+        retryAfterSeconds: 1)
     case .storeUnreadable(let detail):
       return BearerRefusal(code: .refreshUnavailable, detail: "Session '\(name)' cannot be read: \(detail).")
     case .backingOff(let until, let reason): return unavailable(name, reason, until: until, now)
@@ -112,6 +111,7 @@ enum Refusals {
     case .outcomeUnknown: "unknown"
     case .storeUnwritable: "store_unwritable"
     case .storeUnreadable: "store_unreadable"
+    case .lockHeld: "lock_held"
     case .missing: "missing"
     case .noRefreshToken: "no_refresh_token"
     }

@@ -76,6 +76,13 @@ public final class SessionKeeper: @unchecked Sendable {
     var parked: [UInt64: Parked] = [:]
     var commands: [@Sendable (FlightResult) -> Void] = []
     var runner: FlightRunner?
+    /// The generation whose end by a 401 has been told and is being stored.
+    var endSaved: UInt64?
+    /// A flight has told its result and still writes the file.
+    var keepsLock = false
+
+    /// The process should not end now.
+    var isBusy: Bool { ledger.isBusy || keepsLock }
   }
 
   private typealias Parked = @Sendable (Int, BearerUpdate?, BearerAnswer) -> Void
@@ -363,7 +370,7 @@ public final class SessionKeeper: @unchecked Sendable {
     let runner = FlightRunner(
       name: name, flight: flight, timeout: provider.timeout, store: store, queue: disk,
       present: { request, reply in present(request, provider, reply) },
-      ended: { [self] result in queue.async { [self] in landed(slot, trigger, result) } },
+      ended: { [self] result, keepsLock in queue.async { [self] in landed(slot, trigger, result, keepsLock) } },
       settled: { [self] in queue.async { [self] in becameDurable(slot) } })
     entries[slot].runner = runner
     let wait = pacers[provider.name, default: RefreshPacer()].admit(
@@ -372,12 +379,13 @@ public final class SessionKeeper: @unchecked Sendable {
     queue.asyncAfter(deadline: .now() + .milliseconds(Int(clamping: wait.milliseconds))) { runner.start() }
   }
 
-  private func landed(_ slot: Int, _ trigger: RefreshTrigger, _ result: FlightResult) {
+  private func landed(_ slot: Int, _ trigger: RefreshTrigger, _ result: FlightResult, _ keepsLock: Bool) {
     // New tokens are judged by the clock they were stamped with.
     let time = if case .failed = result { now(slot) } else { WallClock.now }
     let wakeups = entries[slot].ledger.landed(result, now: time)
     entries[slot].ledger.noteArrival(wall: WallClock.now, at: BootClock.now)
     entries[slot].runner = nil
+    entries[slot].keepsLock = keepsLock
     switch result {
     case .refreshed(let record, let isDurable):
       entries[slot].stamp = isDurable ? store.stamp(record.name) : nil
@@ -410,8 +418,13 @@ public final class SessionKeeper: @unchecked Sendable {
 
   /// A result that was in memory only has reached the disk (I7).
   private func becameDurable(_ slot: Int) {
+    entries[slot].keepsLock = false
+    // Else it was an intent that had not been sent: the file is what it was before, and is read again.
+    guard entries[slot].ledger.isDegraded, let record = entries[slot].ledger.record else {
+      entries[slot].stamp = nil
+      return tellGrounded()
+    }
     entries[slot].ledger.becomeDurable()
-    guard let record = entries[slot].ledger.record else { return }
     entries[slot].stamp = store.stamp(record.name)
     logger.notice("the refreshed session has been saved after all", metadata: ["session": "\(record.name)"])
     // Commands that came later wait for a flight of their own.
@@ -419,29 +432,28 @@ public final class SessionKeeper: @unchecked Sendable {
     tellGrounded()
   }
 
-  /// Stores that a fenced session has ended by a 401. Whoever holds the lock is writing something newer, and the next
-  /// flight settles the rest.
+  /// Tells and stores that a fenced session has ended by a 401.
   private func saveEnd(_ slot: Int, _ record: SessionRecord?) {
-    guard let record, case .dead = record.standing, let rejected = entries[slot].ledger.rejected else { return }
-    let store = store
-    disk.async {
-      guard let lock = try? store.tryLock(record.name), let stored = try? store.load(record.name) else { return }
-      let next = stored.afterRejection(generation: rejected, now: WallClock.now)
-      if next != stored { _ = try? store.replace(next, lock: lock) }
-      lock.release()
-    }
+    guard let record, case .dead = record.standing, let rejected = entries[slot].ledger.rejected,
+      entries[slot].endSaved != rejected
+    else { return }
+    entries[slot].endSaved = rejected
+    logger.warning(
+      "the session is over: its access token was rejected, and it cannot be refreshed",
+      metadata: ["session": "\(record.name)", "generation": "\(rejected)", "reason": "\(record.endReason ?? "")"])
+    SessionEnding(name: record.name, rejected: rejected, store: store, queue: disk, logger: logger).save()
   }
 
   /// Calls `done` when no refresh is under way: a daemon that stops lets them end, because a presentation cut off is
   /// an outcome nobody knows.
   public func whenNoFlight(_ done: @escaping @Sendable () -> Void) {
     queue.async { [self] in
-      if entries.contains(where: \.ledger.isBusy) { grounded.append(done) } else { done() }
+      if entries.contains(where: \.isBusy) { grounded.append(done) } else { done() }
     }
   }
 
   private func tellGrounded() {
-    guard !grounded.isEmpty, !entries.contains(where: \.ledger.isBusy) else { return }
+    guard !grounded.isEmpty, !entries.contains(where: \.isBusy) else { return }
     let all = grounded
     grounded = []
     for done in all { done() }

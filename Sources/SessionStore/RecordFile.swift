@@ -23,6 +23,7 @@ private struct RecordFile: Codable {
   var spent: [String]
   var graceUsed: Bool
   var graceUntil: StoredTime?
+  var unknownCause: String?
 
   enum CodingKeys: String, CodingKey {
     case version, name, provider, generation, standing, backoff, intent, spent
@@ -35,6 +36,7 @@ private struct RecordFile: Codable {
     case configurationFault = "configuration_fault"
     case graceUsed = "grace_used"
     case graceUntil = "grace_until"
+    case unknownCause = "unknown_cause"
   }
 
   struct StandingPart: Codable {
@@ -178,6 +180,7 @@ extension RecordFile {
     spent = record.spent.map(\.hexadecimal)
     graceUsed = record.graceUsed
     graceUntil = record.graceUntil.map { StoredTime($0) }
+    unknownCause = record.unknownCause
   }
 
   func record() throws(RecordFault) -> SessionRecord {
@@ -199,7 +202,7 @@ extension RecordFile {
         SessionRecord.ConfigurationFault(code: $0.code, since: $0.since.time, settings: $0.settings)
       },
       intent: try recordIntent(), spent: fingerprints, graceUsed: graceUsed,
-      graceUntil: graceUntil?.time)
+      graceUntil: graceUntil?.time, unknownCause: unknownCause)
   }
 
   private func recordStanding() throws(RecordFault) -> SessionRecord.Standing {

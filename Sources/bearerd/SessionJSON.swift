@@ -8,6 +8,8 @@ struct SessionJSON: Encodable {
   var provider: Nullable<String>
   var state: SessionReport.State
   var reason: Nullable<String>
+  /// Why the outcome of its last refresh is unknown.
+  var unknownCause: Nullable<String>
   /// What is wrong with the file of an unreadable one.
   var problem: Nullable<String>
   var generation: Nullable<UInt64>
@@ -35,6 +37,7 @@ struct SessionJSON: Encodable {
     case backoffUntil = "backoff_until"
     case refreshStartedAt = "refresh_started_at"
     case graceUntil = "grace_until"
+    case unknownCause = "unknown_cause"
     case spentCount = "spent_refresh_tokens"
   }
 
@@ -44,6 +47,7 @@ struct SessionJSON: Encodable {
     provider = Nullable(record.provider)
     state = report.state
     reason = Nullable(report.reason)
+    unknownCause = Nullable(record.unknownCause.map { printable($0) })
     problem = Nullable(nil)
     generation = Nullable(record.generation)
     hasAccessToken = record.accessToken != nil
@@ -69,6 +73,7 @@ struct SessionJSON: Encodable {
     provider = Nullable(nil)
     state = .unreadable
     reason = Nullable(fault.trouble.kind.rawValue)
+    unknownCause = Nullable(nil)
     problem = Nullable(fault.detail)
     generation = Nullable(nil)
     hasAccessToken = false

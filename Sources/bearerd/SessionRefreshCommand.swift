@@ -87,6 +87,10 @@ struct SessionRefreshCommand: ParsableCommand {
     case .outcomeUnknown(let reason): return unknown(reason, record, now, signIn)
     case .storeUnwritable(let detail):
       return CommandFailure(Sysexit.inputOutput, "nothing was sent: \(detail)")
+    case .lockHeld:
+      return CommandFailure(
+        Sysexit.temporaryFailure,
+        "another process has been refreshing the session for longer than a refresh may take: try again later")
     case .storeUnreadable(let detail): return CommandFailure(Sysexit.inputOutput, detail)
     case .missing: return CommandFailure(.missing(session: name.text))
     case .noRefreshToken:

@@ -139,15 +139,15 @@ struct SessionReport {
         "nobody knows whether its refresh token was used up, so it is never sent again; the access token serves "
         + "until it expires"
     case .expired: return "its access token has expired and it has no refresh token"
-    case .dead: return Self.explanation(ofDeath: reason ?? "")
+    case .dead: return explanationOfDeath
     case .unreadable: return "its file cannot be read"
     }
   }
 
-  private static func explanation(ofDeath reason: String) -> String {
-    reason == SessionRecord.outcomeUnknown
-      ? "nobody knows whether its refresh token was used up, and its access token serves no longer"
-      : "the provider says that it is over"
+  private var explanationOfDeath: String {
+    guard reason == SessionRecord.outcomeUnknown else { return "the provider says that it is over" }
+    let cause = record.unknownCause.map { " (\(printable($0)))" } ?? ""
+    return "nobody knows whether its refresh token was used up\(cause), and its access token serves no longer"
   }
 
   private var intentStart: String { record.intent.map { $0.startedAt.described(at: now) } ?? "a moment ago" }

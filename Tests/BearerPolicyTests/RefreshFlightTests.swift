@@ -268,11 +268,23 @@ private let refreshed = session().applying(
 
   @Test("an intent that is not durable: nothing is sent")
   func intentFailed() {
-    var (flight, last) = flown(toLoaded + [.intentFailed(trouble)])
+    var (flight, last) = flown(toLoaded + [.intentFailed(trouble, isLeft: false)])
     #expect(last == .releaseLock)
     #expect(
       flight.handle(.lockReleased, now: noon, jitter: 0)
         == .finish(.failed(session(), .storeUnwritable(detail: "no room"))))
+  }
+
+  @Test("I8: an intent that was not sent and stays in the file is taken out before the lock is given back")
+  func intentLeft() {
+    var (flight, last) = flown(toLoaded + [.intentFailed(trouble, isLeft: true)])
+    let told = FlightResult.failed(session(), .storeUnwritable(detail: "no room"))
+    #expect(last == .finishKeepingLock(told, retry: session(), after: .seconds(1)))
+    #expect(
+      flight.handle(.resultFailed(trouble), now: noon, jitter: 0)
+        == .retryWriteResult(session(), after: .seconds(2)))
+    #expect(flight.handle(.resultDurable, now: noon, jitter: 0) == .releaseLock)
+    #expect(flight.handle(.lockReleased, now: noon, jitter: 0) == .end)
   }
 
   @Test("each trouble of the store has its failure", arguments: StoreTrouble.Kind.allCases)
@@ -282,7 +294,8 @@ private let refreshed = session().applying(
       switch kind {
       case .missing: .missing
       case .unreadable, .unparsable, .undecryptable, .insecure: .storeUnreadable(detail: "d")
-      case .unwritable, .full, .lockTimeout, .lockUnavailable, .alreadyExists: .storeUnwritable(detail: "d")
+      case .lockTimeout: .lockHeld
+      case .unwritable, .full, .lockUnavailable, .alreadyExists: .storeUnwritable(detail: "d")
       }
     #expect(flown([.lockUnavailable(trouble)]).last == .finish(.failed(nil, expected)))
     var (flight, last) = flown([.lockAcquired, .loadFailed(trouble)])
@@ -296,7 +309,7 @@ private let refreshed = session().applying(
   private static let inputs: [RefreshFlight.Input] = [
     .lockAcquired, .lockUnavailable(trouble), .loaded(session(), fingerprintA), .loadFailed(trouble),
     .intentDurable,
-    .intentFailed(trouble), goodReply, .resultDurable, .resultFailed(trouble), .lockReleased,
+    .intentFailed(trouble, isLeft: false), goodReply, .resultDurable, .resultFailed(trouble), .lockReleased,
   ]
 
   private static func kind(of input: RefreshFlight.Input) -> Int {

@@ -164,8 +164,31 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
       $0.standing = .fenced(reason: "timed_out", since: noon)
       $0.refreshToken = nil
       $0.spent = [fingerprintA]
+      $0.unknownCause = "timed_out"
     }
     #expect(apply(unknown, to: session { $0.intent = intent() }) == expected)
+  }
+
+  @Test("the tombstone keeps the cause, whichever way the session ends of it; a success forgets it")
+  func cause() {
+    let fenced = apply(unknown, to: session { $0.intent = intent() })
+    #expect(fenced.endReason == "outcome_unknown, timed_out")
+    let ended = [
+      fenced.settled(at: fenced.expiresAt), fenced.afterRejection(generation: 7, now: noon),
+      apply(unknown, to: session { $0.intent = intent() }, provider { $0.onUnknown = .clear }),
+    ]
+    for record in ended {
+      guard case .dead("outcome_unknown", _) = record.standing else {
+        Issue.record("\(record.standing)")
+        continue
+      }
+      #expect(record.endReason == "outcome_unknown, timed_out")
+    }
+    #expect(apply(.dead(code: "invalid_grant")).endReason == "invalid_grant")
+    #expect(session().endReason == nil)
+    let google = provider { $0.rotation = .never }
+    let doubtful = apply(unknown, google)
+    #expect(doubtful.unknownCause == "timed_out" && apply(.success(newTokens), to: doubtful, google).unknownCause == nil)
   }
 
   @Test("quarantine with no access token left is dead at once")
@@ -202,6 +225,7 @@ private let deadUnknown = SessionRecord.Standing.dead(reason: "outcome_unknown",
     let expected = session {
       $0.graceUntil = after(19)  // less the margin for its way
       $0.spent = [fingerprintA]
+      $0.unknownCause = "timed_out"
     }
     #expect(first == expected)
     // The second unknown outcome is the last.

@@ -1,6 +1,8 @@
+import Chronology
 import Foundation
 import MockBackend
 import MockServer
+import SessionStore
 import Testing
 
 @Suite("SPEC §3: what becomes of a refresh, as clients and operators see it") struct RefreshTests {
@@ -99,6 +101,46 @@ import Testing
     let counters = scene.server.counters
     #expect(counters.refreshTokens[tokens.refreshToken]?.presented == 1)
     #expect(counters.refreshTokens.count == 1 && counters.presentedAfterUnanswered == 0)
+    try daemon.finish()
+  }
+
+  @Test("A fenced session that a 401 ends: answer, field, command and log tell one story, and it is stored in the end")
+  func endOfFenced() throws {
+    let scene = try scene("timeout = \"500ms\"")
+    let daemon = try scene.startSignedIn(expiresIn: 30)
+    scene.setFaults { $0.refresh = [.statusAfterCommit(502)] }
+    #expect(try daemon.gateway("/me").status == 200)
+    scene.rejectAccessTokens()
+    // Somebody else has the session's lock when it ends: storing waits, answering does not.
+    let lock = try scene.store().lock("ada", until: Instant(nanoseconds: .max))
+    let over = try daemon.gateway("/me")
+    #expect(over.status == 401 && over.code == "SESSION_EXPIRED", "\(over.heads)\(over.body)")
+    let story = "outcome_unknown, http_502"
+    #expect((over.member("detail") as? String)?.contains(story) == true, "\(over.body)")
+    #expect(over.field("proxy-status")?.contains(story) == true, "\(over.heads)")
+    try daemon.waitForLog("reason=\"\(story)\"")
+    #expect(try scene.session(["show", "ada"]).output.contains("fenced"))
+    lock.release()
+    #expect(try eventually { try scene.session(["show", "ada"]).output.contains("dead") })
+    let shown = try scene.session(["show", "ada"]).output
+    #expect(shown.contains("outcome_unknown") && shown.contains("(http_502)"), "\(shown)")
+    #expect(try daemon.gateway("/me").code == "SESSION_EXPIRED")
+    try daemon.finish()
+  }
+
+  @Test("A lock that another process keeps for too long: nothing is sent, and the answer says so")
+  func lockHeld() throws {
+    let scene = try scene("timeout = \"1s\"")
+    let tokens = try scene.signIn(expiresIn: 30)
+    let daemon = try scene.start()
+    scene.rejectAccessTokens()
+    let lock = try scene.store().lock("ada", until: Instant(nanoseconds: .max))
+    let refused = try daemon.gateway("/me")
+    #expect(refused.status == 503 && refused.code == "REFRESH_UNAVAILABLE", "\(refused.heads)\(refused.body)")
+    #expect((refused.member("detail") as? String)?.contains("Another process") == true, "\(refused.body)")
+    #expect(scene.server.counters.refreshTokens[tokens.refreshToken]?.presented ?? 0 == 0)
+    lock.release()
+    #expect(try daemon.gateway("/me").status == 200)
     try daemon.finish()
   }
 

@@ -24,6 +24,7 @@ import Testing
       record.expiresAt = WallTime(milliseconds: milliseconds)
       record.isImported = false
       record.graceUsed = true
+      record.unknownCause = "http_502"
       record.graceUntil = WallTime(milliseconds: milliseconds)
       record.backoff = .init(
         failures: .max, since: since, until: WallTime(milliseconds: milliseconds), reason: "503 \"busy\" \\ / é")

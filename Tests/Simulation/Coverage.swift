@@ -70,7 +70,7 @@ struct Coverage {
     for step in DiskStep.allCases { marks += [.crash(step, isBefore: true), .crash(step, isBefore: false)] }
     return marks + [
       .powerLoss, .processCrash, .alreadyNewer, .degraded, .degradedSaved, .abandonedIntent, .staleRejection,
-      .coolDown, .pooledRetry, .graceOverWhileConnecting,
+      .coolDown, .pooledRetry, .intentLeftUnsent, .graceOverWhileConnecting,
     ]
   }
 
@@ -91,6 +91,7 @@ struct Coverage {
     case .outcomeUnknown: "outcomeUnknown"
     case .storeUnwritable: "storeUnwritable"
     case .storeUnreadable: "storeUnreadable"
+    case .lockHeld: "lockHeld"
     case .missing: "missing"
     case .noRefreshToken: "noRefreshToken"
     case .noEndpoint: "noEndpoint"
@@ -124,6 +125,8 @@ enum PlantedBug: String, CaseIterable {
   case trustsWhatItReads
   /// SPEC §3: a wall clock that is set back prolongs a token's life.
   case trustsWallClock
+  /// I8: the lock is given back though an intent that was not sent is in the file.
+  case leavesUnsentIntent
   /// I11: the first of those who wait for a flight is not woken.
   case forgetsWaiter
 
@@ -136,7 +139,7 @@ enum PlantedBug: String, CaseIterable {
     case .refreshesStaleGeneration: "I5"
     case .sendsBearerToTokenEndpoint: "I6"
     case .dropsUnsavedTokens: "I7"
-    case .endsSessionUnsent: "I8"
+    case .endsSessionUnsent, .leavesUnsentIntent: "I8"
     case .presentsAfterGrace: "I1"
     case .mixesProviders: "I6"
     case .trustsWhatItReads: "I7"

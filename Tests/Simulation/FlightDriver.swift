@@ -87,7 +87,13 @@ final class FlightDriver {
     process.writeIntent(record, session) { [self] fault in
       isReserved = fault == nil
       if let fault {
-        input(.intentFailed(fault.trouble))
+        var isLeft = world.directories[session].record.map { $0.intent == record.intent } ?? true
+        if isLeft, let intent = record.intent {
+          world.coverage.note(.intentLeftUnsent)
+          world.unsentIntents[intent.fingerprint] = process
+        }
+        if world.planted == .leavesUnsentIntent { isLeft = false }
+        input(.intentFailed(fault.trouble, isLeft: isLeft))
       } else {
         presentation = Presentation(
           refreshToken: record.refreshToken?.reveal() ?? "",
@@ -101,6 +107,9 @@ final class FlightDriver {
     if let loaded {
       if row == nil, loaded.record.intent != nil {
         world.coverage.note(.abandonedIntent)
+        if let intent = loaded.record.intent, world.unsentIntents[intent.fingerprint]?.isUp == true {
+          world.fail("I8", "an intent that its living holder had not sent is taken for an unknown outcome")
+        }
         world.coverage.note(.unknownUnder(world.scenario.declaration))
       }
       world.judge(
@@ -112,6 +121,7 @@ final class FlightDriver {
       } else {
         // What is settled is what the flight goes on from.
         if row == nil { loaded = (record, world.wallNow) }
+        if let token = record.refreshToken { world.unsentIntents[Self.fingerprint(of: token)] = nil }
         input(.resultDurable)
       }
     }

@@ -324,6 +324,10 @@ final class SimProcess {
   }
 
   func becameDurable(_ session: Int) {
+    guard entries[session].ledger.isDegraded else {
+      entries[session].stamp = nil
+      return
+    }
     entries[session].ledger.becomeDurable()
     entries[session].stamp = world.directories[session].stamp
     world.promised[session] = entries[session].ledger.record

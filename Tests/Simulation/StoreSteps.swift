@@ -147,12 +147,7 @@ extension SimProcess {
         guard let fault else { return then(nil) }
         discardResult(session) { [self] in
           guard let old, world.directories[session].record == record else { return then(fault) }
-          put(old, session) { [self] again in
-            if again != nil, world.directories[session].record?.intent != nil {
-              world.coverage.note(.intentLeftUnsent)
-            }
-            then(fault)
-          }
+          put(old, session) { _ in then(fault) }
         }
       }
     }

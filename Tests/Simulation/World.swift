@@ -27,6 +27,8 @@ final class World {
   var obtained: Set<String> = []
   /// Whose each token is, by what the servers issued.
   var owners: [String: Int] = [:]
+  /// Intents that stayed in a file though their process had sent nothing.
+  var unsentIntents: [Fingerprint: SimProcess] = [:]
   /// Access tokens that at some moment no power loss could have taken.
   var everDurable: Set<String> = []
   /// By session: the last state that a flight reported durable.

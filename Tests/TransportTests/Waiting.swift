@@ -1,4 +1,5 @@
 // The importer attributes pthread_mutex_t to the first C module that declares it.
+import CLinux
 import COpenSSL
 import Dispatch
 import Glibc

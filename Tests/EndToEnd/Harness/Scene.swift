@@ -1,6 +1,7 @@
 import Foundation
 import MockBackend
 import MockServer
+import SessionStore
 import Testing
 
 /// A mock backend, a store with sessions in it, and a daemon between a client and that backend.
@@ -45,6 +46,9 @@ final class Scene {
     let command = ["session", arguments[0], "--config", scratch("bearerd.toml")] + arguments.dropFirst()
     return try Program.run(Binaries.bearerd, command, in: scratch, input: input)
   }
+
+  /// The scene's store, for taking locks as another process would.
+  func store() throws -> FileSessionStore { try FileSessionStore(stateDirectory: scratch("state")) }
 
   func writeConfiguration() throws { try scratch.write(settings.text, to: "bearerd.toml") }
 
