@@ -5,15 +5,11 @@ public import Server
 /// What the admin listener tells of the process at one moment.
 public struct AdminSnapshot: Sendable {
   public var counters: Counters
-  public var tallies: SessionKeeper.Tallies
-  public var sessions: [SessionView]
+  public var sessions: SessionKeeper.Snapshot
   public var now: WallTime
 
-  public init(
-    counters: Counters, tallies: SessionKeeper.Tallies, sessions: [SessionView], now: WallTime
-  ) {
+  public init(counters: Counters, sessions: SessionKeeper.Snapshot, now: WallTime) {
     self.counters = counters
-    self.tallies = tallies
     self.sessions = sessions
     self.now = now
   }
@@ -21,9 +17,6 @@ public struct AdminSnapshot: Sendable {
 
 /// The Prometheus text format, version 0.0.4. No label holds a token or a name given by a peer, but the sessions' names.
 public enum Metrics {
-  /// Sessions told one by one; a store of more is summed up.
-  private static let sessionsMax = 200
-
   public static func render(_ snapshot: AdminSnapshot) -> String {
     var page = Page()
     let counters = snapshot.counters
@@ -51,19 +44,23 @@ public enum Metrics {
     page.add("bearerd_buffer_bytes", "gauge", "Bytes of buffers in use.", UInt64(clamping: counters.bufferBytes))
     page.add("bearerd_replay_bytes", "gauge", "Bytes of request copies.", UInt64(clamping: counters.replayBytes))
     page.head("bearerd_refreshes_total", "counter", "Refresh flights by trigger and outcome.")
-    for (labels, count) in snapshot.tallies.refreshes.sorted(by: { $0.key < $1.key }) {
+    for (labels, count) in snapshot.sessions.tallies.refreshes.sorted(by: { $0.key < $1.key }) {
       page.line("bearerd_refreshes_total{\(labels)}", count)
     }
     page.add(
       "bearerd_refresh_waiters_refused_total", "counter", "Requests beyond the limit of waiters.",
-      snapshot.tallies.waitersRefused)
+      snapshot.sessions.tallies.waitersRefused)
     addSessions(snapshot, &page)
     return page.text
   }
 
   private static func addSessions(_ snapshot: AdminSnapshot, _ page: inout Page) {
-    page.add("bearerd_sessions_known", "gauge", "Sessions in use.", UInt64(snapshot.sessions.count))
-    let told = snapshot.sessions.prefix(sessionsMax)
+    page.add(
+      "bearerd_sessions_known", "gauge", "Sessions that the process has heard of.", UInt64(snapshot.sessions.count))
+    page.add(
+      "bearerd_sessions_in_memory", "gauge", "Of these, the ones whose tokens are in memory.",
+      UInt64(snapshot.sessions.liveCount))
+    let told = snapshot.sessions.first
     page.head("bearerd_session_usable", "gauge", "1 where the session can serve.")
     for session in told {
       page.line("bearerd_session_usable{session=\"\(escaped(session.name))\"}", session.isUsable ? 1 : 0)

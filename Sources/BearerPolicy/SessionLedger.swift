@@ -28,15 +28,23 @@ public struct SessionLedger: Sendable {
   private var waiters: [Waiter] = []
 
   /// When the present generation came, on both clocks.
-  private var arrival: (generation: UInt64, wall: WallTime, at: Instant)?
+  public struct Arrival: Equatable, Sendable {
+    var generation: UInt64
+    var wall: WallTime
+    var at: Instant
+  }
+
+  /// Outlives the ledger of a session that nobody uses, so that its next one is not deceived by a clock set back.
+  public private(set) var arrival: Arrival?
 
   private struct Waiter {
     let id: UInt64
     let rejected: UInt64?
   }
 
-  public init(name: String) {
+  public init(name: String, arrival: Arrival? = nil) {
     self.name = name
+    self.arrival = arrival
     provider = Provider(name: "")
   }
 
@@ -47,6 +55,13 @@ public struct SessionLedger: Sendable {
 
   /// A refresh is under way, or its result is still to be written: the process should not end now.
   public var isBusy: Bool { isRefreshing || isDegraded }
+
+  /// Whether all that it knows is in the session's file, so that it can be let go and made again from there: nothing
+  /// is under way, no token is in memory only (I7), no rejection waits for its refresh, no cool-down lasts.
+  public func canBeLetGo(at instant: Instant) -> Bool {
+    !isBusy && waiters.isEmpty && rejected == nil && instant >= coolDownUntil
+      && routeCoolDowns.values.allSatisfy { instant >= $0 }
+  }
 
   // MARK: knowledge
 
@@ -65,7 +80,7 @@ public struct SessionLedger: Sendable {
   /// To be told after each new record; of one generation the first time counts.
   public mutating func noteArrival(wall: WallTime, at instant: Instant) {
     guard let record, arrival?.generation != record.generation else { return }
-    arrival = (record.generation, wall, instant)
+    arrival = Arrival(generation: record.generation, wall: wall, at: instant)
   }
 
   /// The wall clock, but never earlier than when the present generation came and the time that has passed since: a

@@ -128,6 +128,8 @@ extension Configuration {
     public var writeStalled = Interval.seconds(60)
     /// An upstream connection kept for the next request.
     public var poolIdle = Interval.seconds(30)
+    /// After it the tokens of a session that nobody uses leave memory; its next request reads its file.
+    public var sessionIdle = Interval.seconds(60)
     /// What requests in flight get after SIGTERM.
     public var drain = Interval.seconds(30)
     public init() {}

@@ -70,6 +70,7 @@ extension Configuration {
     writer.set("request_body_idle", timeouts.requestBodyIdle)
     writer.set("write_stalled", timeouts.writeStalled)
     writer.set("pool_idle", timeouts.poolIdle)
+    writer.set("session_idle", timeouts.sessionIdle)
     writer.set("drain", timeouts.drain)
     writer.open("replay")
     writer.set("max_body", Quantity.size(bytes: replay.maxBodyBytes))

@@ -196,6 +196,7 @@ extension Configuration {
     timeouts.read("request_body_idle", into: &self.timeouts.requestBodyIdle, request)
     timeouts.read("write_stalled", into: &self.timeouts.writeStalled, request)
     timeouts.read("pool_idle", into: &self.timeouts.poolIdle, request)
+    timeouts.read("session_idle", into: &self.timeouts.sessionIdle, request)
     timeouts.read("drain", into: &self.timeouts.drain, .duration(.zero ... .seconds(3600)))
     let replay = root.table("replay")
     replay.read("max_body", into: &self.replay.maxBodyBytes, .size(0...1 << 30))

@@ -98,9 +98,11 @@ public final class ProxyServer: @unchecked Sendable {
   private static func randomSuffix() -> String { String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16) }
 
   private func makePlan(_ configuration: Configuration) throws(StartFault) -> ServerPlan {
+    let patterns = configuration.upstreams.map(\.pool)
+    let names = patterns.allSatisfy { $0 == nil } ? [] : (try? store.names(limit: .max)) ?? []
+    let pools = keeper.replacePools(patterns, names: names)
     do throws(TLSContextFault) {
-      return try ServerPlan(
-        configuration, pseudonym: pseudonym, slot: keeper.slot, names: { store.names(matching: $0) })
+      return try ServerPlan(configuration, pseudonym: pseudonym, slot: keeper.slot, pools: pools)
     } catch {
       throw StartFault("tls: \(error.description)")
     }
@@ -120,27 +122,31 @@ public final class ProxyServer: @unchecked Sendable {
         slotName: names.name, logAccess: accessLog)
     }
     let workers = workers
-    keeper.setLoops(
-      publish: { slot, update in
-        for worker in workers { worker.loop.post { worker.learn(slot, update) } }
-      },
-      lastUse: { slot, answer in Self.lastUse(slot, workers, answer) })
+    var served = SessionKeeper.Loops()
+    served.publish = { slot, update in
+      for worker in workers { worker.loop.post { worker.learn(slot, update) } }
+    }
+    served.lastUses = { slots, answer in Self.lastUses(slots, workers, answer) }
+    served.publishPools = { pools in
+      for worker in workers { worker.loop.post { worker.learn(pools) } }
+    }
+    keeper.setLoops(served)
   }
 
-  /// The latest use of a slot by any loop.
-  private static func lastUse(
-    _ slot: Int, _ workers: [Worker], _ answer: @escaping @Sendable (Instant) -> Void
+  /// The latest use of each slot by any loop.
+  private static func lastUses(
+    _ slots: [Int], _ workers: [Worker], _ answer: @escaping @Sendable ([Instant]) -> Void
   ) {
     let group = DispatchGroup()
-    let box = LatestUse()
+    let latest = LatestUses(slots.count)
     for worker in workers {
       group.enter()
       worker.loop.post {
-        box.note(worker.lastUse(slot))
+        latest.note(slots.map(worker.lastUse))
         group.leave()
       }
     }
-    group.notify(queue: .global()) { answer(box.latest) }
+    group.notify(queue: .global()) { answer(latest.instants) }
   }
 
   // MARK: listeners
@@ -285,16 +291,15 @@ public final class ProxyServer: @unchecked Sendable {
   public func snapshot() -> AdminSnapshot {
     var counters = Counters()
     for worker in workers { counters = counters + worker.loop.perform { worker.snapshot() } }
-    let (tallies, sessions) = keeper.snapshot()
-    return AdminSnapshot(
-      counters: counters, tallies: tallies, sessions: sessions, now: WallClock.now)
+    return AdminSnapshot(counters: counters, sessions: keeper.snapshot(), now: WallClock.now)
   }
 }
 
-private final class LatestUse: Sendable {
-  private let instant = Mutex(Instant(nanoseconds: 0))
-  func note(_ other: Instant) { instant.withLock { $0 = max($0, other) } }
-  var latest: Instant { instant.withLock { $0 } }
+private final class LatestUses: Sendable {
+  private let latest: Mutex<[Instant]>
+  init(_ count: Int) { latest = Mutex(Array(repeating: Instant(nanoseconds: 0), count: count)) }
+  func note(_ uses: [Instant]) { latest.withLock { $0 = zip($0, uses).map(max) } }
+  var instants: [Instant] { latest.withLock { $0 } }
 }
 
 /// Names of slots for the log, remembered so that the keeper is asked once for each.
@@ -316,13 +321,6 @@ extension SessionKeeper.SettingsOfRefresh {
   init(_ configuration: Configuration) {
     self.init(
       coolDown: configuration.refresh.coolDown, waitersMax: configuration.limits.waitersPerSession,
-      aheadWindow: configuration.refresh.aheadWindow)
-  }
-}
-
-extension FileSessionStore {
-  /// All stored names that match, in one walk: pages would each walk the whole store again.
-  func names(matching pattern: String) -> [String] {
-    ((try? names(limit: .max)) ?? []).filter { SessionPattern.matches(pattern, $0) }
+      aheadWindow: configuration.refresh.aheadWindow, idleTime: configuration.timeouts.sessionIdle)
   }
 }

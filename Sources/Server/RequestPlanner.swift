@@ -144,11 +144,12 @@ enum RequestPlanner {
     }
     if let ruleIndex, let slot = upstream.ruleSlots[ruleIndex] { return .success(.slot(slot)) }
     if let slot = upstream.sessionSlot { return .success(.slot(slot)) }
-    guard !upstream.poolSlots.isEmpty else { return .success(nil) }
+    let pool = worker.sessionPools.slots[index]
+    guard !pool.isEmpty else { return .success(nil) }
     if upstream.settings.poolPick == .connection, let picked = client.pooledSlot, picked.upstream == index {
       return .success(.slot(picked.slot))
     }
-    let slot = upstream.poolSlots[worker.nextPoolPick % upstream.poolSlots.count]
+    let slot = Int(pool[worker.nextPoolPick % pool.count])
     worker.nextPoolPick &+= 1
     client.pooledSlot = (index, slot)
     return .success(.slot(slot))

@@ -10,6 +10,8 @@ public struct ServerPlan: Sendable {
   public let configuration: Configuration
   let routes: RouteTable
   let upstreams: [UpstreamPlan]
+  /// The pools' sessions when the plan was made; later ones come to the loops by the same epoch.
+  let pools: SessionPools.Snapshot
 
   struct UpstreamPlan: Sendable {
     let settings: Configuration.Upstream
@@ -19,7 +21,6 @@ public struct ServerPlan: Sendable {
     let sessionSlot: Int?
     /// One for each path rule, in the same order.
     let ruleSlots: [Int?]
-    let poolSlots: [Int]
     /// How responses name the origin, lower case.
     let originText: [UInt8]
 
@@ -33,11 +34,11 @@ public struct ServerPlan: Sendable {
   /// - Parameters:
   ///   - pseudonym: our name in `Via`, different for each process unless the configuration names one.
   ///   - slot: gives a session's slot by name.
-  ///   - names: all stored sessions that match a pattern.
   public init(
-    _ configuration: Configuration, pseudonym: String, slot: (String) -> Int, names: (String) -> [String]
+    _ configuration: Configuration, pseudonym: String, slot: (String) -> Int, pools: SessionPools.Snapshot
   ) throws(TLSContextFault) {
     self.configuration = configuration
+    self.pools = pools
     var plans: [UpstreamPlan] = []
     for settings in configuration.upstreams {
       let origin = settings.origin
@@ -46,7 +47,7 @@ public struct ServerPlan: Sendable {
           settings: settings, hostLine: Array("Host: \(origin.hostFieldValue)\r\n".utf8),
           tls: origin.scheme == .https ? try TLSClientContext(TLSClientSettings(settings.tls)) : nil,
           sessionSlot: settings.session.map(slot), ruleSlots: settings.paths.map { $0.session.map(slot) },
-          poolSlots: (settings.pool.map(names) ?? []).map(slot), originText: Array(origin.description.utf8)))
+          originText: Array(origin.description.utf8)))
     }
     upstreams = plans
     routes = Self.routes(configuration, pseudonym: pseudonym)

@@ -29,6 +29,9 @@ public final class Worker: @unchecked Sendable {
   public let index: Int
   let keeper: SessionKeeper
   private(set) var plan: ServerPlan
+  /// By the order of the plan's upstreams.
+  private(set) var sessionPools: SessionPools.Snapshot
+  private var newestPools = SessionPools.Snapshot()
   private(set) var pools: [UpstreamPool] = []
   private let resolver: Resolver
   private let slotName: @Sendable (Int) -> String
@@ -65,6 +68,7 @@ public final class Worker: @unchecked Sendable {
     index = loop.index
     self.loopCount = loopCount
     self.plan = plan
+    sessionPools = plan.pools
     self.keeper = keeper
     self.resolver = resolver
     self.passTLS = passTLS
@@ -166,6 +170,20 @@ public final class Worker: @unchecked Sendable {
     if let update { bearers.update(slot, update, now: loop.now) } else { bearers.invalidate(slot) }
   }
 
+  /// The pools as they are now, from the keeper; call on the loop. Those of a plan that is still to come wait for it.
+  public func learn(_ pools: SessionPools.Snapshot) {
+    newestPools = pools
+    guard pools.epoch == plan.pools.epoch else { return }
+    let isAnyGone = zip(pools.slots, sessionPools.slots).contains { $0.count <= $1.count }
+    sessionPools = pools
+    guard isAnyGone else { return }
+    // Who stays with one session for a connection picks anew if that one has left.
+    let members = pools.slots.map(Set.init)
+    for client in clients.values {
+      if let picked = client.pooledSlot, !members[picked.upstream].contains(Int32(picked.slot)) { client.pooledSlot = nil }
+    }
+  }
+
   /// When a request of this loop last took the slot's token; call on the loop.
   public func lastUse(_ slot: Int) -> Instant { bearers.lastUse(slot) }
 
@@ -191,6 +209,7 @@ public final class Worker: @unchecked Sendable {
     for pool in passPools.values { pool.retire() }
     passPools = [:]
     self.plan = plan
+    sessionPools = newestPools.epoch == plan.pools.epoch ? newestPools : plan.pools
     // A picked session is remembered by its upstream's index, which may be another upstream's now (I6).
     for client in clients.values { client.pooledSlot = nil }
     replayBudget = ReplayBudget(bytesMax: plan.configuration.replay.memoryBytes / loopCount)

@@ -100,7 +100,7 @@ import Testing
       try store.seed(record)
     }
     if let removed = before.removed {
-      let lock = try store.lock(removed, until: atOnce)
+      let lock = try store.lock(removed, until: inTime)
       try store.remove(removed, lock: lock)
       lock.release()
     }
@@ -170,7 +170,7 @@ import Testing
   }
 
   private func refresh(_ store: FileSessionStore, _ record: inout SessionRecord, to token: String) throws {
-    let lock = try store.lock(record.name, until: atOnce)
+    let lock = try store.lock(record.name, until: inTime)
     defer { lock.release() }
     let presented = try #require(record.refreshToken)
     record.intent = .init(
@@ -184,7 +184,7 @@ import Testing
   }
 
   private func end(_ store: FileSessionStore, _ record: inout SessionRecord) throws {
-    let lock = try store.lock(record.name, until: atOnce)
+    let lock = try store.lock(record.name, until: inTime)
     defer { lock.release() }
     let last = try #require(record.refreshToken)
     record.spent = (record.spent + [FileSessionStore.fingerprint(of: last)]).suffix(SessionRecord.spentMax)
@@ -244,7 +244,7 @@ import Testing
   func locked() throws {
     let directory = TemporaryDirectory()
     let store = try FileSessionStore(stateDirectory: directory.path)
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     #expect(throws: AddFailure.store(.lockTimeout(path: directory.lockPath()))) { try add(store, force: true) }
     lock.release()
     #expect(try add(store) == .added)
@@ -283,7 +283,7 @@ import Testing
       let (directory, seeded) = try prepare(.activeSpentIt)
       let script = FaultScript { [failing] number, _ in number >= failing ? EIO : nil }
       let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
-      let lock = try store.lock("alice", until: atOnce)
+      let lock = try store.lock("alice", until: inTime)
       script.start()
       try? store.remove("alice", lock: lock)
       script.stop()

@@ -207,7 +207,7 @@ import Testing
   func locks() throws {
     let scene = try Scene(.encrypt)
     let store = try scene.store(nil)
-    let lock = try store.lock("s1", until: atOnce)
+    let lock = try store.lock("s1", until: inTime)
     let reserved = try store.writeIntent(makeRecord("s1", intent: makeIntent()), lock: lock)
     scene.records[1] = makeRecord("s1", intent: makeIntent())
     let shard = try #require(

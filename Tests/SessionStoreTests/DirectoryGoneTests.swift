@@ -37,7 +37,7 @@ import Testing
 
   @Test("Under a lock taken before, no intent is written, so nothing is sent; nor when an empty one is back")
   func intent() throws {
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     try delete()
     for isBack in [false, true] {
       if isBack { putBack() }
@@ -50,7 +50,7 @@ import Testing
 
   @Test("A result that has nowhere to go is thrown back, and is written once the directory is there again")
   func result() throws {
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     let reserved = try store.writeIntent(makeRecord(intent: makeIntent()), lock: lock)
     try delete()
     let result = makeRecord(generation: 2, access: "ACCESS-2", refresh: "REFRESH-2")

@@ -11,7 +11,7 @@ import Testing
     let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
     // Without refresh tokens the index has nothing to do.
     try store.seed(makeRecord(refresh: nil))
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     script.start()
     try body(store, lock)
     return script.events.compactMap { event in
@@ -74,7 +74,7 @@ import Testing
     try store.seed(makeRecord())
     let old = fileBytes(directory.sessionPath())
     let before = directory.files()
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     let next = makeRecord(generation: 2, refresh: "REFRESH-2")
     let attempts: [() throws -> Void] = [
       { try store.replace(next, lock: lock) },
@@ -110,7 +110,7 @@ import Testing
     }
     let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
     try store.seed(makeRecord(refresh: nil))
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     script.start()
     try store.replace(makeRecord(generation: 2, refresh: nil), lock: lock)
     try #require(inodes.value.count == 2)
@@ -146,7 +146,7 @@ import Testing
     }
     let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
     script.start()
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     if corruptions < 3 {
       try store.create(makeRecord(), lock: lock)
       #expect(try store.load("alice") == makeRecord())
@@ -162,7 +162,7 @@ import Testing
   func removal() throws {
     let directory = TemporaryDirectory()
     let store = try FileSessionStore(stateDirectory: directory.path)
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     #expect(throws: StoreFault.missing(session: "alice")) { try store.remove("alice", lock: lock) }
     try store.create(makeRecord(), lock: lock)
     overwrite(directory.sessionPath(), "damaged")
@@ -180,7 +180,7 @@ import Testing
     let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
     try store.seed(makeRecord())
     let before = directory.files()
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     script.start()
     #expect(throws: StoreFault.full(path: directory.path + "/sessions/2b/alice.result")) {
       _ = try store.writeIntent(makeRecord(intent: makeIntent()), lock: lock)
@@ -197,7 +197,7 @@ import Testing
     let store = try FileSessionStore(stateDirectory: directory.path)
     let token = String(repeating: "t", count: tokenBytes)
     try store.seed(makeRecord(refresh: token))
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     let reserved = try store.writeIntent(makeRecord(refresh: token, intent: makeIntent(token)), lock: lock)
     var status = stat()
     #expect(stat(directory.path + "/sessions/2b/alice.result", &status) == 0)
@@ -212,7 +212,7 @@ import Testing
     let store = try FileSessionStore(stateDirectory: directory.path)
     try store.seed(makeRecord())
     func reserve() throws -> (SessionLock, ReservedResult) {
-      let lock = try store.lock("alice", until: atOnce)
+      let lock = try store.lock("alice", until: inTime)
       return (lock, try store.writeIntent(makeRecord(intent: makeIntent()), lock: lock))
     }
     func isThere() -> Bool { directory.files().contains { $0.hasSuffix("/alice.result") } }
@@ -238,7 +238,7 @@ import Testing
     let directory = TemporaryDirectory()
     let store = try FileSessionStore(stateDirectory: directory.path)
     try store.seed(makeRecord())
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     let reserved = try store.writeIntent(makeRecord(intent: makeIntent()), lock: lock)
     let result = makeRecord(generation: 2, refresh: String(repeating: "t", count: tokenBytes))
     try store.writeResult(result, into: reserved, lock: lock)
@@ -259,7 +259,7 @@ import Testing
   private func fly(_ store: FileSessionStore) -> Progress {
     var progress = Progress.refused
     do {
-      let lock = try store.lock("alice", until: atOnce)
+      let lock = try store.lock("alice", until: inTime)
       defer { lock.release() }
       guard try store.load("alice") == Self.before else { return progress }
       let reserved = try store.writeIntent(Self.intent, lock: lock)
@@ -302,7 +302,7 @@ import Testing
       case .sent: Issue.record("one failure at call \(failing) lost the result")
       }
       // Whatever it left behind is in nobody's way.
-      let lock = try store.lock("alice", until: atOnce)
+      let lock = try store.lock("alice", until: inTime)
       try store.replace(Self.after, lock: lock)
       #expect(directory.files().filter { $0.hasPrefix("sessions/") } == ["sessions/2b/alice.json"])
     }
@@ -317,7 +317,7 @@ import Testing
     } _: { failing, progress, directory in
       seen[failing] = progress
       let store = try FileSessionStore(stateDirectory: directory.path)
-      let lock = try store.lock("alice", until: atOnce)
+      let lock = try store.lock("alice", until: inTime)
       let found = try store.load("alice")
       switch progress {
       case .refused: #expect(found == Self.before || found == Self.intent, "call \(failing)")
@@ -343,7 +343,7 @@ import Testing
     }
     let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
     try store.seed(Self.before)
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     script.start()
     let reserved = try store.writeIntent(Self.intent, lock: lock)
     isSent.value = true
@@ -360,7 +360,7 @@ import Testing
     let script = FaultScript { _, event in event.call == .rename ? EIO : nil }
     let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
     try store.seed(Self.before)
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     let reserved = try store.writeIntent(Self.intent, lock: lock)
     script.start()
     #expect(throws: StoreFault.unwritable(path: directory.path + "/sessions/2b/alice.json", errno: EIO)) {

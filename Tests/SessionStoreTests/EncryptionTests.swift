@@ -30,7 +30,7 @@ import Testing
   func freshNonce() throws {
     let store = try store(try makeKey(directory))
     try store.seed(makeRecord())
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     var seen = Set<String>()
     for _ in 0..<50 {
       try store.replace(makeRecord(), lock: lock)
@@ -56,7 +56,7 @@ import Testing
     let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk, key: key)
     try store.seed(makeRecord())
     script.start()
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     let reserved = try store.writeIntent(makeRecord(intent: makeIntent()), lock: lock)
     let result = makeRecord(generation: 2, access: "ACCESS-2", refresh: String(repeating: "R", count: 40_000))
     try store.writeResult(result, into: reserved, lock: lock)

@@ -10,7 +10,7 @@ import Testing
     let directory = TemporaryDirectory()
     let one = try FileSessionStore(stateDirectory: directory.path)
     let two = try FileSessionStore(stateDirectory: directory.path)
-    var lock: SessionLock? = try one.lock("alice", until: atOnce)
+    var lock: SessionLock? = try one.lock("alice", until: inTime)
     #expect(try two.tryLock("alice") == nil)
     #expect(try one.tryLock("alice") == nil)
     #expect(throws: StoreFault.lockTimeout(path: directory.lockPath())) { try two.lock("alice", until: atOnce) }
@@ -34,7 +34,7 @@ import Testing
     try store.lock("alice", until: atOnce).release()
     let before = inode(directory.lockPath())
     try store.seed(makeRecord("alice"))
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     try store.remove("alice", lock: lock)
     lock.release()
     #expect(before != nil && inode(directory.lockPath()) == before)
@@ -53,7 +53,7 @@ import Testing
     }
     let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
     script.start()
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     #expect(script.events.filter { $0.call == .lock }.count == 2)
     #expect(try FileSessionStore(stateDirectory: directory.path).tryLock("alice") == nil)
     lock.release()
@@ -80,7 +80,7 @@ import Testing
     let directory = TemporaryDirectory()
     let store = try FileSessionStore(stateDirectory: directory.path)
     try store.seed(makeRecord())
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     let reserved = try store.writeIntent(makeRecord(intent: makeIntent()), lock: lock)
     unlink(directory.lockPath())
     try store.writeResult(makeRecord(generation: 2, refresh: "REFRESH-2"), into: reserved, lock: lock)
@@ -133,12 +133,12 @@ import Testing
     let directory = TemporaryDirectory()
     await #expect(processExitsWith: .failure) { [path = directory.path as String] in
       let store = try FileSessionStore(stateDirectory: path)
-      let lock = try store.lock("bob", until: atOnce)
+      let lock = try store.lock("bob", until: inTime)
       try store.replace(makeRecord("alice"), lock: lock)
     }
     await #expect(processExitsWith: .failure) { [path = directory.path as String] in
       let store = try FileSessionStore(stateDirectory: path)
-      let lock = try store.lock("alice", until: atOnce)
+      let lock = try store.lock("alice", until: inTime)
       lock.release()
       try store.replace(makeRecord("alice"), lock: lock)
     }
@@ -151,7 +151,7 @@ import Testing
   func contention() async throws {
     let directory = TemporaryDirectory()
     let store = try FileSessionStore(stateDirectory: directory.path)
-    let lock = try store.lock("alice", until: atOnce)
+    let lock = try store.lock("alice", until: inTime)
     await #expect(processExitsWith: .exitCode(10)) { [path = directory.path as String] in
       let other = try FileSessionStore(stateDirectory: path)
       exit(try other.tryLock("alice") == nil ? 10 : 11)
@@ -178,7 +178,7 @@ import Testing
       [path = directory.path as String, point = point as String] in
       setenv("BEARERD_FAULT", point, 1)
       let store = try FileSessionStore(stateDirectory: path)
-      let lock = try store.lock("alice", until: atOnce)
+      let lock = try store.lock("alice", until: inTime)
       let reserved = try store.writeIntent(makeRecord(intent: makeIntent()), lock: lock)
       FaultPoint.reached("after-answer")
       try store.writeResult(

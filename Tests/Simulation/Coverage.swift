@@ -47,7 +47,7 @@ struct Coverage {
     case powerLoss, processCrash
     case trigger(RefreshTrigger)
     case alreadyNewer, degraded, degradedSaved, abandonedIntent
-    case staleRejection, coolDown, pooledRetry
+    case staleRejection, coolDown, pooledRetry, letGo
     /// Connecting for the second presentation took until the end of the grace.
     case graceOverWhileConnecting
     /// An intent stayed in the file though nothing was sent: taking it back failed too.
@@ -70,7 +70,7 @@ struct Coverage {
     for step in DiskStep.allCases { marks += [.crash(step, isBefore: true), .crash(step, isBefore: false)] }
     return marks + [
       .powerLoss, .processCrash, .alreadyNewer, .degraded, .degradedSaved, .abandonedIntent, .staleRejection,
-      .coolDown, .pooledRetry, .intentLeftUnsent, .graceOverWhileConnecting,
+      .coolDown, .pooledRetry, .intentLeftUnsent, .graceOverWhileConnecting, .letGo,
     ]
   }
 

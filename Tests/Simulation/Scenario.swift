@@ -70,6 +70,8 @@ struct Scenario {
     var revocation = 0.0
     var logout = 0.0
     var command = 0.0
+    /// Per request: the session's tokens leave the memory of processes that do not need them.
+    var letGo = 0.0
     /// Per request: the disk stays full, or broken, for some seconds.
     var diskOutage = 0.0
   }
@@ -125,6 +127,7 @@ struct Scenario {
     rates.logout = chance.rate(0.05)
     rates.command = chance.rate(0.3)
     rates.diskOutage = chance.rate(0.1)
+    rates.letGo = chance.rate(0.4)
     return rates
   }
 

@@ -168,10 +168,18 @@ final class SimProcess {
       (update, said) = (nil, .unavailable(BearerRefusal(code: .overloaded, detail: "too many")))
     case .parked: preconditionFailure("a parked waiter is told by its flight")
     }
-    world.after(world.chance.milliseconds(0...2), self) { [self] in
-      if let update { remember(session, update) }
-      answer(update, said)
-    }
+    if let update { remember(session, update) }
+    world.after(world.chance.milliseconds(0...2), self) { answer(update, said) }
+  }
+
+  /// Nobody has used the session for a while: its tokens leave memory.
+  func letGo(_ session: Int) {
+    guard entries[session].flights == 0, entries[session].ledger.canBeLetGo(at: world.now) else { return }
+    world.coverage.note(.letGo)
+    entries[session].ledger = SessionLedger(
+      name: entries[session].ledger.name, arrival: entries[session].ledger.arrival)
+    entries[session].stamp = nil
+    cache[session] = nil
   }
 
   func refreshByCommand(_ session: Int) {
@@ -268,7 +276,7 @@ final class SimProcess {
   }
 
   private func remember(_ session: Int, _ update: CachedBearer) {
-    if let old = cache[session], old.generation > update.generation { return }
+    // In the keeper's order: a session that was removed and added again begins at generation 1.
     let isAccepted = cache[session].map { $0.generation == update.generation && $0.isAccepted } ?? false
     cache[session] = update
     cache[session]?.isAccepted = isAccepted

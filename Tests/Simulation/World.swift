@@ -196,6 +196,9 @@ final class World {
       note("the disk is \(fault) for a while")
     }
     if chance.happens(rates.command) { command(session) }
+    if chance.happens(rates.letGo) {
+      for process in processes where process.isUp { process.letGo(session) }
+    }
   }
 
   private func command(_ session: Int) {

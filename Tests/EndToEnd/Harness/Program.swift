@@ -80,6 +80,9 @@ final class Program {
   /// Peak of the resident memory so far (`VmHWM`), in KiB.
   func peakResidentKiB() -> Int? { kernelNumber(of: "VmHWM:") }
 
+  /// The resident memory now (`VmRSS`), in KiB.
+  func residentKiB() -> Int? { kernelNumber(of: "VmRSS:") }
+
   var openDescriptorCount: Int? {
     try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count
   }
