@@ -3,6 +3,7 @@
 // (CDispatch, COpenSSL) have seen, and the importer refuses both.
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -148,6 +149,9 @@ static inline uint64_t bearerd_raise_descriptor_limit(uint64_t wanted) {
   }
   return limit.rlim_cur;
 }
+
+/// Gives memory that was freed back to the kernel, also from the middle of the heap, where free(3) leaves it.
+static inline void bearerd_release_freed_memory(void) { malloc_trim(0); }
 
 /// One inotify event, unpacked from struct inotify_event (whose name is a flexible array).
 struct bearerd_file_event {

@@ -42,16 +42,17 @@ public final class ProxyServer: @unchecked Sendable {
 
   static func makeStore(_ configuration: Configuration) throws(StartFault) -> FileSessionStore {
     do throws(StoreFault) {
-      var key: StoreKey?
-      if let path = configuration.store.keyFile {
-        key = try StoreKey(
-          file: path, isCredential: configuration.store.isKeyCredential,
-          storeOwner: FileSessionStore.owner(of: configuration.stateDirectory))
-      }
-      return try FileSessionStore(stateDirectory: configuration.stateDirectory, key: key)
+      return try FileSessionStore(stateDirectory: configuration.stateDirectory, key: storeKey(configuration))
     } catch {
       throw StartFault("session store: \(error.detail)")
     }
+  }
+
+  private static func storeKey(_ configuration: Configuration) throws(StoreFault) -> StoreKey? {
+    guard let path = configuration.store.keyFile else { return nil }
+    return try StoreKey(
+      file: path, isCredential: configuration.store.isKeyCredential,
+      storeOwner: FileSessionStore.owner(of: configuration.stateDirectory))
   }
 
   /// Binds and prepares; nothing is accepted before `start`.
@@ -257,10 +258,17 @@ public final class ProxyServer: @unchecked Sendable {
     }
   }
 
-  /// Later requests go by `configuration`. Listeners and loops stay as they are.
+  /// Later requests go by `configuration`. Listeners and loops stay as they are; the store's key is read again.
   public func reload(_ configuration: Configuration) throws(StartFault) {
+    let key: StoreKey?
+    do throws(StoreFault) {
+      key = try Self.storeKey(configuration)
+    } catch {
+      throw StartFault("session store: \(error.detail)")
+    }
     let plan = try makePlan(configuration)
     try presenter.adopt(configuration)
+    store.adopt(key: key)
     keeper.reconfigure(providers: configuration.providers, settings: .init(configuration))
     for worker in workers { worker.loop.post { worker.adopt(plan) } }
   }

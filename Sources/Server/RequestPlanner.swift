@@ -149,7 +149,8 @@ enum RequestPlanner {
     if upstream.settings.poolPick == .connection, let picked = client.pooledSlot, picked.upstream == index {
       return .success(.slot(picked.slot))
     }
-    let slot = Int(pool[worker.nextPoolPick % pool.count])
+    // Each loop begins elsewhere, and comes round to all.
+    let slot = Int(pool[(worker.nextPoolPick &+ worker.poolOffset(of: pool.count)) % pool.count])
     worker.nextPoolPick &+= 1
     client.pooledSlot = (index, slot)
     return .success(.slot(slot))

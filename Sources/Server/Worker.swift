@@ -184,6 +184,8 @@ public final class Worker: @unchecked Sendable {
     }
   }
 
+  func poolOffset(of count: Int) -> Int { index * (count / loopCount) }
+
   /// When a request of this loop last took the slot's token; call on the loop.
   public func lastUse(_ slot: Int) -> Instant { bearers.lastUse(slot) }
 

@@ -1,6 +1,7 @@
 public import BearerPolicy
 internal import CLinux
 internal import Glibc
+internal import Synchronization
 
 /// Sessions as files, one JSON file each, shared by every process that opens the same state directory (SPEC §5).
 ///
@@ -21,7 +22,7 @@ public final class FileSessionStore: Sendable {
   public let sessionsDirectory: String
   let disk: Disk
   let index: FingerprintIndex
-  let forms: StoreForms
+  private let currentForms: Mutex<StoreForms>
 
   /// Largest session file read: an answer of a token endpoint is at most 1 MiB, JSON's escapes may multiply it.
   static let fileBytesMax = 8 << 20
@@ -42,11 +43,17 @@ public final class FileSessionStore: Sendable {
     var base = stateDirectory
     while base.utf8.count > 1, base.utf8.last == UInt8(ascii: "/") { base.removeLast() }
     self.disk = disk
-    self.forms = forms
+    currentForms = Mutex(forms)
     sessionsDirectory = base + "/sessions"
     index = FingerprintIndex(directory: base + "/fingerprints", disk: disk)
     try DirectoryCheck(disk: disk).prepare(base: base, closed: [sessionsDirectory, index.directory])
   }
+
+  var forms: StoreForms { currentForms.withLock { $0 } }
+
+  /// From now on files are read and written with this key, or as plain text: the store has been converted, or its key
+  /// rotated, beside a process that serves. A call that is under way ends with the key that it began with.
+  public func adopt(key: StoreKey?) { currentForms.withLock { $0 = StoreForms(key) } }
 
   /// Whose store it is: root's commands become that user before they touch it. nil where there is none.
   public static func owner(of stateDirectory: String) -> UInt32? {
