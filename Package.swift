@@ -116,6 +116,13 @@ let package = Package(
       swiftSettings: everywhere),
     .testTarget(name: "AdminTests", dependencies: ["Admin"], swiftSettings: everywhere),
     .testTarget(
+      name: "ServerTests",
+      dependencies: [
+        "Server", "SessionStore", "ProxyCore", "BearerPolicy", "Chronology",
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: everywhere),
+    .testTarget(
       name: "SessionStoreTests", dependencies: ["SessionStore", "BearerPolicy", "Chronology"],
       swiftSettings: everywhere),
     .testTarget(

@@ -47,6 +47,39 @@ import Testing
     try daemon.finish()
   }
 
+  @Test("A store that is moved away, put back, or replaced by a copy is followed without a restart; a dead session revives")
+  func replacedStore() throws {
+    let scene = try Scene()
+    scene.settings.upstream = "default = true"
+    let daemon = try scene.startSignedIn()
+    #expect(try daemon.gateway("/me").status == 200)
+    let files = FileManager.default
+    let (sessions, aside) = (scene.scratch("state/sessions"), scene.scratch("aside"))
+
+    try files.moveItem(atPath: sessions, toPath: aside)
+    // Nothing is known of the session then: it is not missing, and nobody is told to sign in again.
+    #expect(try eventually { try daemon.gateway("/me").code == "REFRESH_UNAVAILABLE" })
+    try files.moveItem(atPath: aside, toPath: sessions)
+    #expect(try eventually { try daemon.gateway("/me").status == 200 })
+
+    // As a backup is restored: a copy takes its place.
+    let copied = try Program.run("/bin/cp", ["-a", sessions, aside], in: scene.scratch)
+    #expect(copied.exit == 0, "\(copied.error)")
+    try files.moveItem(atPath: sessions, toPath: scene.scratch("old"))
+    try files.moveItem(atPath: aside, toPath: sessions)
+    #expect(try eventually { try daemon.gateway("/me").status == 200 })
+
+    // The login ends, and a new one is handed in: both are in the new directory.
+    scene.server.withBackend { $0.revokeFamilies(of: "ada") }
+    scene.rejectAccessTokens()
+    #expect(try daemon.gateway("/me").code == "SESSION_EXPIRED")
+    #expect(try scene.session(["show", "ada"]).output.contains("dead"))
+    try scene.signIn()
+    #expect(try eventually { try daemon.gateway("/me").status == 200 })
+    #expect(scene.server.counters.presentedAfterCommit == 0)
+    try daemon.finish()
+  }
+
   /// Sessions are written as files, for a thousand sign-ins would take longer than what they are for.
   private static func fill(_ scene: Scene, _ count: Int) throws -> [String] {
     let pattern = try scene.session(["show", "--json", "pattern"]).output
