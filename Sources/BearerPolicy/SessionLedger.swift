@@ -149,6 +149,10 @@ public struct SessionLedger: Sendable {
     }
   }
 
+  /// Nobody waits for this answer any more: it has no place among the waiters, and `landed` does not name it. The flight
+  /// goes on, for a presentation that is cut off is an outcome nobody knows.
+  public mutating func withdraw(_ waiter: UInt64) { waiters.removeAll { $0.id == waiter } }
+
   private func answerNow(_ now: WallTime) -> Answer {
     servingGeneration(now: now).map { .ready(generation: $0) } ?? .refused(nil)
   }

@@ -53,6 +53,8 @@ final class ExchangeRun {
   private(set) var status = 0
   private(set) var note: String?
   private(set) var waitedForBearer = false
+  /// The keeper owes an answer.
+  private var bearerTicket: SessionKeeper.Ticket?
 
   enum ResponsePhase {
     /// No upstream, or nothing expected from it.
@@ -134,11 +136,13 @@ final class ExchangeRun {
     waitedForBearer = true
     let serial = serial
     let bound = LoopBound(self, on: worker.loop)
-    worker.keeper.ask(session, rejected: rejected, route: plan.upstreamIndex) { [worker] slot, update, answer in
+    bearerTicket = worker.keeper.ask(session, rejected: rejected, route: plan.upstreamIndex) {
+      [worker] slot, update, answer in
       worker.loop.post {
         if let slot, let update { worker.bearers.update(slot, update, now: worker.loop.now) }
         let run = bound.onLoop
         guard run.serial == serial, run.exchange != nil else { return }
+        run.bearerTicket = nil
         run.chose(slot)
         run.bearerAnswered(answer, slot: slot)
       }
@@ -391,6 +395,8 @@ final class ExchangeRun {
 
   /// Writes the log's line and makes the run ready for another request.
   private func finishRun() {
+    if let bearerTicket { worker.keeper.withdraw(bearerTicket) }
+    bearerTicket = nil
     worker.logAccess(of: self)
     exchange = nil
     client = nil

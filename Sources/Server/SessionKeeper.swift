@@ -5,6 +5,7 @@ import Dispatch
 public import Logging
 public import ProxyCore
 public import SessionStore
+import Synchronization
 import Transport
 
 /// Which session a request uses.
@@ -24,6 +25,12 @@ public final class SessionKeeper: @unchecked Sendable {
   public typealias Presenter =
     @Sendable (TokenRequest, Provider, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void
   public typealias Answer = @Sendable (_ slot: Int?, BearerUpdate?, BearerAnswer) -> Void
+
+  /// A question that may be withdrawn.
+  public struct Ticket: Sendable {
+    let number: UInt64
+    let session: SessionReference
+  }
 
   /// The loops, as the keeper sees them.
   public struct Loops: Sendable {
@@ -50,7 +57,7 @@ public final class SessionKeeper: @unchecked Sendable {
   private var pools = SessionPools()
   private var arePoolsTold = true
   var tallies = Tallies()
-  private var waiterCount: UInt64 = 0
+  private let ticketCount = Atomic<UInt64>(0)
   var pacers: [String: RefreshPacer] = [:]
   let ahead: AheadSchedule
   private let letGoTimer: any DispatchSourceTimer
@@ -118,28 +125,47 @@ public final class SessionKeeper: @unchecked Sendable {
 
   // MARK: questions
 
-  /// Asks for a token; `answer` is called once, on the keeper's queue.
+  /// Asks for a token; `answer` is called once, on the keeper's queue, unless the question is withdrawn.
   ///
   /// - Parameters:
   ///   - rejected: the generation that was answered 401.
   ///   - route: which upstream that was, for the cool-down.
-  public func ask(_ session: SessionReference, rejected: UInt64?, route: Int, answer: @escaping Answer) {
+  @discardableResult
+  public func ask(
+    _ session: SessionReference, rejected: UInt64?, route: Int, answer: @escaping Answer
+  ) -> Ticket {
+    let number = ticketCount.add(1, ordering: .relaxed).newValue
     queue.async { [self] in
       switch session {
-      case .slot(let slot): ask(slot, rejected: rejected, route: route) { answer($0, $1, $2) }
+      case .slot(let slot): ask(number, slot, rejected: rejected, route: route) { answer($0, $1, $2) }
       case .named(let name):
         if sessions.slot(of: name) == nil, store.stamp(name) == nil {
           return answer(nil, nil, .unavailable(Refusals.missing(name)))
         }
-        ask(sessions.makeSlot(name), rejected: rejected, route: route) { answer($0, $1, $2) }
+        ask(number, sessions.makeSlot(name), rejected: rejected, route: route) { answer($0, $1, $2) }
       }
+    }
+    return Ticket(number: number, session: session)
+  }
+
+  /// Who asked is gone: its place among the waiters is another's.
+  public func withdraw(_ ticket: Ticket) {
+    queue.async { [self] in
+      let slot: Int? =
+        switch ticket.session {
+        case .slot(let slot): slot
+        case .named(let name): sessions.slot(of: name)
+        }
+      guard let live = slot.flatMap({ sessions[$0].live }), live.parked.removeValue(forKey: ticket.number) != nil
+      else { return }
+      live.ledger.withdraw(ticket.number)
     }
   }
 
-  private func ask(_ slot: Int, rejected: UInt64?, route: Int, answer: @escaping LiveSession.Parked) {
+  private func ask(
+    _ waiter: UInt64, _ slot: Int, rejected: UInt64?, route: Int, answer: @escaping LiveSession.Parked
+  ) {
     let live = look(slot)
-    waiterCount += 1
-    let waiter = waiterCount
     let outcome = live.ledger.ask(
       waiter, rejected: rejected, route: route, waitersMax: settings.waitersMax, now: now(slot), at: BootClock.now)
     if rejected != nil, live.ledger.rejected != nil {

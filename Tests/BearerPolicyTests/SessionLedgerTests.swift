@@ -108,3 +108,24 @@ import Testing
     #expect(ledger.time(wall: after(-7200), at: later + .seconds(10)) == after(-3529))
   }
 }
+
+@Suite("SPEC §3: waiters of one session") struct SessionLedgerWaiterTests {
+  @Test("Past the limit a request is refused; one that is withdrawn leaves its place and is told nothing")
+  func withdrawn() {
+    var ledger = SessionLedger(name: "alice")
+    ledger.adopt(session(), provider: provider(), settings: "s")
+    func ask(_ waiter: UInt64) -> SessionLedger.Answer {
+      ledger.ask(
+        waiter, rejected: session().generation, route: 0, waitersMax: 2, now: noon, at: Instant(nanoseconds: 0))
+    }
+    #expect(ask(1) == .parked(takeOff: .unauthorized))
+    _ = ledger.takeOff(.unauthorized)
+    #expect(ask(2) == .parked(takeOff: nil))
+    #expect(ask(3) == .tooManyWaiters)
+    ledger.withdraw(1)
+    #expect(ask(4) == .parked(takeOff: nil))
+    #expect(ledger.isRefreshing && ledger.waiterCount == 2)
+    let woken = ledger.landed(.failed(nil, .notSent(reason: "connect")), now: noon)
+    #expect(woken.map(\.waiter) == [2, 4])
+  }
+}

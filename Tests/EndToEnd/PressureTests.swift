@@ -1,4 +1,5 @@
 import Foundation
+import MockBackend
 import MockServer
 import Testing
 
@@ -103,6 +104,28 @@ import Testing
     }
     #expect(answered > 0 && answered < Double(count) / 2, "\(answered)")
     client.leave()
+    try daemon.finish()
+  }
+
+  @Test("Who waits for a refresh and leaves makes room for the next; the refresh goes on and serves it")
+  func leavesTheRefresh() throws {
+    let scene = try Scene()
+    scene.settings.upstream = "default = true"
+    scene.settings.tables = "[limits]\nwaiters_per_session = 1"
+    try scene.signIn()
+    let daemon = try scene.start()
+    scene.rejectAccessTokens()
+    scene.setFaults { $0.refresh = .always(.delay(milliseconds: 3000)) }
+    let leaver = try RawClient(port: daemon.port)
+    leaver.send("GET /me HTTP/1.1\r\nHost: 127.0.0.1:\(daemon.port)\r\n\r\n")
+    #expect(try eventually { try scene.session(["show", "ada"]).output.contains("refreshing") })
+    // The limit holds while it is there.
+    #expect(try daemon.gateway("/me").code == "OVERLOADED")
+    leaver.reset()
+    // Its line is written once its place is free.
+    try daemon.waitForLog("client gone")
+    #expect(try daemon.gateway("/me").status == 200)
+    #expect(scene.server.counters.refreshesCommitted == 1)
     try daemon.finish()
   }
 }

@@ -30,6 +30,13 @@ final class RawClient {
     descriptor = -1
   }
 
+  /// Ends the connection so that the peer sees an abort, not a half-close.
+  func reset() {
+    var now = linger(l_onoff: 1, l_linger: 0)
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &now, socklen_t(MemoryLayout<linger>.size))
+    leave()
+  }
+
   func send(_ text: String) { send(Array(text.utf8)) }
 
   func send(_ bytes: [UInt8]) {
