@@ -2,6 +2,8 @@
 # make test          build everything and run every test           (TEST_ARGS: for `swift test`)
 # make chaos         kill -9 daemons under load, at random         (KILLS=300, CHAOS_SEED=)
 # make simulate      play a simulated run from each of many seeds  (SEEDS=1000000, SIM_SEED=)
+# make fuzz          look for bytes that break a rule          (SECONDS=60 for all targets; TARGET=request)
+# make tsan          the tests under the thread sanitizer      (TEST_ARGS: for the test runner)
 # make build         the release binary, .build/release/bearerd
 # make check-config  what bearerd says of a configuration          (CONFIG=config/bearerd.toml)
 # make install       binary, systemd units, default configuration  (PREFIX=/usr DESTDIR=)
@@ -22,13 +24,15 @@ ARGS ?=
 TEST_ARGS ?=
 KILLS ?= 300
 SEEDS ?= 1000000
+SECONDS ?= 60
+TARGET ?=
 
 # nginx lies in sbin, which is not in every PATH.
 export PATH := $(PATH):/opt/swift/usr/bin:/usr/sbin:/sbin
 RELEASE := .build/release/bearerd
 DEBUG := .build/debug/bearerd
 
-.PHONY: run test chaos simulate build check-config install clean packages test-packages
+.PHONY: run test chaos simulate fuzz tsan build check-config install clean packages test-packages
 .NOTPARALLEL:
 
 run: build
@@ -50,6 +54,18 @@ chaos: test-packages build
 simulate: packages
 	SIM_SEEDS=$(SEEDS) swift test -c release -Xswiftc -enable-testing --scratch-path .build/simulate \
 	  --disable-xctest --filter Simulation
+
+# libFuzzer (Tests/Fuzz). What it finds new stays in .build/fuzz/corpus, and the next run begins with it.
+fuzz: packages
+	BEARERD_FUZZ=1 swift build -c release --product Fuzzer --scratch-path .build/fuzz
+	Tests/Fuzz/run "$(SECONDS)" $(TARGET)
+
+# Left out: Chaos and Simulation (load and time, no code of their own), MockServerTests (the tests' own server), and
+# EndToEnd, which runs the daemon as a process of its own.
+tsan: test-packages
+	swift build --build-tests --sanitize=thread --scratch-path .build/tsan
+	TSAN_OPTIONS=halt_on_error=1 .build/tsan/debug/bearerdPackageTests.xctest --testing-library swift-testing \
+	  --skip 'EndToEnd|Chaos|Simulation|MockServerTests' $(TEST_ARGS)
 
 check-config: build
 	$(RELEASE) check --config $(CONFIG)

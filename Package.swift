@@ -10,9 +10,14 @@ let everywhere: [SwiftSetting] = [
   .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
+/// `make fuzz` (BEARERD_FUZZ=1, in a scratch path of its own) builds what the fuzzer drives with libFuzzer's
+/// instrumentation and adds the fuzzer; an ordinary build knows neither.
+let isFuzzing = Context.environment["BEARERD_FUZZ"] == "1"
+let fuzzed: [SwiftSetting] = isFuzzing ? [.unsafeFlags(["-sanitize=fuzzer"])] : []
+
 /// Below the import line every unsafe expression must also be marked `unsafe` (SE-0458). Above it the
 /// code calls C on most lines, where the marker would say nothing.
-let belowTheLine: [SwiftSetting] = everywhere + [.strictMemorySafety()]
+let belowTheLine: [SwiftSetting] = everywhere + [.strictMemorySafety()] + fuzzed
 
 /// The path of a request crosses several targets: without these a small call between targets costs 13
 /// instructions instead of 3.5. Bounds checks stay; only the dynamic exclusivity check goes, in release.
@@ -23,6 +28,15 @@ let hot: [SwiftSetting] = [
 
 /// Fault points (`BEARERD_FAULT=…`) exist in debug builds only; the end-to-end tests kill such a build there.
 let faults: [SwiftSetting] = [.define("FAULT_POINTS", .when(configuration: .debug))]
+
+let fuzzer: [Target] =
+  isFuzzing
+  ? [
+    .executableTarget(
+      name: "Fuzzer", dependencies: ["FuzzTargets"], path: "Tests/Fuzz/Fuzzer",
+      swiftSettings: everywhere,
+      linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])])
+  ] : []
 
 let package = Package(
   name: "bearerd",
@@ -67,13 +81,13 @@ let package = Package(
     .target(
       name: "SessionStore",
       dependencies: ["BearerPolicy", "Chronology", "CLinux", "COpenSSL"],
-      swiftSettings: everywhere + faults),
+      swiftSettings: everywhere + faults + fuzzed),
     .target(
       name: "Configuration",
       dependencies: [
         "HTTPSyntax", "BearerPolicy", "Chronology", .product(name: "TOMLKit", package: "TOMLKit"),
       ],
-      swiftSettings: everywhere),
+      swiftSettings: everywhere + fuzzed),
     .target(
       name: "Transport",
       dependencies: ["HTTPSyntax", "Chronology", "CLinux", "COpenSSL"],
@@ -144,5 +158,14 @@ let package = Package(
       ],
       swiftSettings: everywhere),
     .testTarget(name: "Tidy", swiftSettings: everywhere),
-  ]
+    // What must hold for any bytes: for the fuzzer, and for the tests that play its corpus.
+    .target(
+      name: "FuzzTargets",
+      dependencies: [
+        "HTTPSyntax", "HTTP2Framing", "ProxyCore", "BearerPolicy", "Configuration", "SessionStore", "Chronology",
+      ],
+      path: "Tests/Fuzz/Targets", swiftSettings: everywhere + fuzzed),
+    .testTarget(
+      name: "FuzzTests", dependencies: ["FuzzTargets"], path: "Tests/Fuzz/Tests", swiftSettings: everywhere),
+  ] + fuzzer
 )

@@ -19,6 +19,11 @@ enum TOMLNode {
         message: "a NUL character", line: position.line, column: position.column)
       return .failure(ConfigurationError(key: "", problem: problem))
     }
+    if let position = firstHeaderWithoutKey(in: text) {
+      let problem = ConfigurationError.Problem.syntax(
+        message: "a table header without a key", line: position.line, column: position.column)
+      return .failure(ConfigurationError(key: "", problem: problem))
+    }
     do {
       return .success(entries(of: try TOMLTable(string: text)))
     } catch let error as TOMLParseError {
@@ -52,6 +57,23 @@ enum TOMLNode {
     } else {
       self = .time
     }
+  }
+
+  /// The parser ends the process (an assertion) at a header whose key begins with anything but a key's first character.
+  /// Refused with it: such a line inside a multi-line string or a nested array, which no setting has.
+  private static func firstHeaderWithoutKey(in text: String) -> (line: Int, column: Int)? {
+    func isBlank(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
+    let bytes = text.utf8.starts(with: [0xEF, 0xBB, 0xBF]) ? text.utf8.dropFirst(3) : text.utf8[...]
+    for (index, line) in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
+      var rest = line.drop(while: isBlank)
+      guard rest.popFirst() == UInt8(ascii: "[") else { continue }
+      rest = rest.drop(while: isBlank)
+      if rest.first == UInt8(ascii: "[") { rest = rest.dropFirst().drop(while: isBlank) }
+      let first = rest.first ?? 0
+      if TOMLText.isBare(first) || [UInt8(ascii: "\""), UInt8(ascii: "'"), UInt8(ascii: "]")].contains(first) { continue }
+      return (index + 1, line.count - rest.count + 1)
+    }
+    return nil
   }
 
   /// The parser hands strings over as C strings: a NUL, written out or as an escape, would cut one short unseen.
@@ -119,13 +141,12 @@ enum TOMLText {
   /// Bare where that is allowed.
   static func key(_ name: String) -> String { isBare(name) ? name : quoted(name) }
 
-  static func isBare(_ name: String) -> Bool {
-    !name.isEmpty
-      && name.utf8.allSatisfy { byte in
-        switch byte {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "_"), UInt8(ascii: "-"): true
-        default: false
-        }
-      }
+  static func isBare(_ name: String) -> Bool { !name.isEmpty && name.utf8.allSatisfy(isBare) }
+
+  static func isBare(_ byte: UInt8) -> Bool {
+    switch byte {
+    case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "_"), UInt8(ascii: "-"): true
+    default: false
+    }
   }
 }

@@ -39,7 +39,7 @@ public struct ForwardedResponse: Sendable {
   public func write(_ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer) {
     writeStatusLine(head, bytes, into: out)
     var contentLengthSeen = false
-    for (index, line) in head.lines.enumerated() where forwards(line, head.status, &contentLengthSeen) {
+    for (index, line) in head.lines.enumerated() where forwards(line, head, &contentLengthSeen) {
       out.append(bytes.extracting(line.name.offsets))
       out.append(": ")
       writeValue(line, at: index, head, bytes, into: out)
@@ -90,6 +90,8 @@ public struct ForwardedResponse: Sendable {
   private func writeValue(
     _ line: FieldLine, at index: Int, _ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer
   ) {
+    // Of a list of identical numbers one is left (RFC 9110 §8.6).
+    if line.field == .contentLength, let length = head.contentLength { return out.append(decimal: length) }
     let value = bytes.extracting(line.value.offsets)
     // A response has one Location; were each line of many rewritten, the head would outgrow `bytesMax`.
     guard let rewrite, line.field == .location || line.field == .contentLocation,
@@ -118,12 +120,12 @@ public struct ForwardedResponse: Sendable {
     byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#")
   }
 
-  private func forwards(_ line: FieldLine, _ status: Int, _ contentLengthSeen: inout Bool) -> Bool {
+  private func forwards(_ line: FieldLine, _ head: ResponseHead, _ contentLengthSeen: inout Bool) -> Bool {
     if line.isConnectionOption { return false }
     switch line.field {
     case .contentLength:
-      // RFC 9110 §8.6: none in 1xx and 204; one line where identical ones came.
-      if status < 200 || status == 204 || contentLengthSeen { return false }
+      // RFC 9110 §8.6: none in 1xx and 204; one line where identical ones came; none that was not valid.
+      if head.status < 200 || head.status == 204 || head.contentLength == nil || contentLengthSeen { return false }
       switch framing {
       case .none, .contentLength:
         contentLengthSeen = true

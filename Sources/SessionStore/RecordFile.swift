@@ -1,4 +1,4 @@
-internal import BearerPolicy
+package import BearerPolicy
 internal import Chronology
 internal import FoundationEssentials
 
@@ -72,7 +72,7 @@ private struct RecordFile: Codable {
 }
 
 /// Why a file's bytes are not a session; holds the names of members only.
-enum RecordFault: Error, Equatable {
+package enum RecordFault: Error, Equatable {
   case notJSON
   case member(String, problem: String)
   case futureVersion(Int)
@@ -83,7 +83,7 @@ extension SessionRecord {
   static let fileVersion = 1
 
   /// The file's bytes. They hold tokens: the caller wipes them.
-  func fileBytes() -> [UInt8] {
+  package func fileBytes() -> [UInt8] {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
     guard var data = try? encoder.encode(RecordFile(self)) else {
@@ -93,7 +93,7 @@ extension SessionRecord {
     return Array(data) + [UInt8(ascii: "\n")]
   }
 
-  init(fileBytes: [UInt8]) throws(RecordFault) {
+  package init(fileBytes: [UInt8]) throws(RecordFault) {
     struct Head: Decodable { var version: Int }
     var data = Data(fileBytes)
     defer { data.resetBytes(in: data.startIndex..<data.endIndex) }

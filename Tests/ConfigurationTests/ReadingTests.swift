@@ -132,6 +132,20 @@ import Testing
     #expect(errors.description.hasPrefix("line 3, column 9: "))
   }
 
+  @Test(
+    "a table header without a key is an error, not the end of the process",
+    arguments: [("[=", 2), ("[ .a]", 3), ("[[", 3), ("[", 2), ("[[=]]", 3), ("[\u{e9}]", 2)])
+  func headerWithoutKey(_ header: String, _ column: Int) {
+    guard case .failure(let errors) = parse("loops = 1\n\(header)\n"),
+      case .syntax(let message, let line, let found)? = errors.errors.first?.problem
+    else {
+      Issue.record("no syntax error")
+      return
+    }
+    #expect(message == "a table header without a key")
+    #expect(line == 2 && found == column)
+  }
+
   @Test("the same key twice is a syntax error")
   func duplicateKey() {
     let found = errors("loops = 1\nloops = 2\n")

@@ -109,6 +109,17 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
     #expect(result == "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX: y\r\nVia: 1.1 here\r\n\r\n")
   }
 
+  @Test(
+    "RFC 9110 §8.6: of a list of one number that number goes on; what is no length does not, without content neither",
+    arguments: [
+      (HTTPSyntax.Method.get, "3, 3", "Content-Length: 3\r\n"), (.head, "3,3", "Content-Length: 3\r\n"),
+      (.head, "3, 4", ""), (.head, "x", ""), (.get, "007", "Content-Length: 7\r\n"),
+    ])
+  func listedLength(_ method: HTTPSyntax.Method, _ value: String, _ expected: String) {
+    let result = text(forwarded(head("HTTP/1.1 200 OK", "Content-Length: \(value)"), to: method))
+    #expect(result == "HTTP/1.1 200 OK\r\n\(expected)Via: 1.1 here\r\n\r\n")
+  }
+
   @Test("the connection's end is announced, or its going on to HTTP/1.0")
   func connection() {
     let response = head("HTTP/1.1 200 OK", "Content-Length: 0", "Connection: keep-alive")
