@@ -28,7 +28,10 @@ enum TOMLNode {
       return .success(entries(of: try TOMLTable(string: text)))
     } catch let error as TOMLParseError {
       let at = error.source.begin
-      let problem = ConfigurationError.Problem.syntax(message: error.description, line: at.line, column: at.column)
+      // The parser quotes the file as it stands: a line break there would make two lines of the error.
+      let message = String(
+        error.description.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : Character($0) })
+      let problem = ConfigurationError.Problem.syntax(message: message, line: at.line, column: at.column)
       return .failure(ConfigurationError(key: "", problem: problem))
     } catch {
       return .failure(ConfigurationError(key: "", problem: .syntax(message: "not TOML", line: 1, column: 1)))
@@ -70,7 +73,8 @@ enum TOMLNode {
       rest = rest.drop(while: isBlank)
       if rest.first == UInt8(ascii: "[") { rest = rest.dropFirst().drop(while: isBlank) }
       let first = rest.first ?? 0
-      if TOMLText.isBare(first) || [UInt8(ascii: "\""), UInt8(ascii: "'"), UInt8(ascii: "]")].contains(first) { continue }
+      let others = [UInt8(ascii: "\""), UInt8(ascii: "'"), UInt8(ascii: "]")]
+      if TOMLText.isBare(first) || others.contains(first) { continue }
       return (index + 1, line.count - rest.count + 1)
     }
     return nil

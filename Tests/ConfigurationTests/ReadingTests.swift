@@ -146,6 +146,12 @@ import Testing
     #expect(line == 2 && found == column)
   }
 
+  @Test("a syntax error is one line, whatever the file holds where the parser stops")
+  func oneLine() {
+    let found = errors("loops = t\u{1}\u{7F}\u{B}\n")
+    #expect(found.count == 1 && !found[0].unicodeScalars.contains { $0.value < 0x20 || $0.value == 0x7F })
+  }
+
   @Test("the same key twice is a syntax error")
   func duplicateKey() {
     let found = errors("loops = 1\nloops = 2\n")

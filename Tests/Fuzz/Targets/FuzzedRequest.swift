@@ -97,7 +97,9 @@ struct FuzzedRequest {
     guard isOpen else { return }
     let kept = min(count, taken - sent)
     if kept > 0 {
-      guard let copy, copy.isComplete else { throw Broken(description: "I3: bytes that were not kept are wanted again") }
+      guard let copy, copy.isComplete else {
+        throw Broken(description: "I3: bytes that were not kept are wanted again")
+      }
       let again = copy.withBytes(from: sent) { Array($0.prefix(kept)) }
       try requireEqual(again, Array(content[sent..<sent + kept]), "the copy is what the client sent")
       for offset in sent..<sent + kept { departures[offset] += 1 }

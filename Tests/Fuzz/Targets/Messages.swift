@@ -94,7 +94,9 @@ struct DecodedBody: Equatable {
   var ending = Ending.unfinished
 
   /// - Parameter isEnd: no more comes after the last delivery.
-  static func decode(_ framing: MessageFraming, _ bytes: [UInt8], _ arrivals: [Int], isEnd: Bool = true) -> DecodedBody {
+  static func decode(
+    _ framing: MessageFraming, _ bytes: [UInt8], _ arrivals: [Int], isEnd: Bool = true
+  ) -> DecodedBody {
     var decoder = BodyDecoder(framing)
     var body = DecodedBody()
     var position = 0

@@ -23,8 +23,8 @@ enum RequestTarget {
     let rest = Array(bytes[judged.headBytes...])
     let body = DecodedBody.decode(judged.framing, rest, [rest.count], isEnd: false)
     for arrivals in deliveries(of: rest.count) {
-      try requireEqual(
-        DecodedBody.decode(judged.framing, rest, arrivals, isEnd: false), body, "a body cut after \(arrivals.prefix(3))")
+      let cut = DecodedBody.decode(judged.framing, rest, arrivals, isEnd: false)
+      try requireEqual(cut, body, "a body cut after \(arrivals.prefix(3))")
     }
     guard case .finished(let consumed) = body.ending else { return }
     try require(consumed <= rest.count, "a body of \(consumed) bytes, of \(rest.count)")
