@@ -30,6 +30,8 @@ public struct SessionLedger: Sendable {
   /// When the present generation came, on both clocks.
   public struct Arrival: Equatable, Sendable {
     var generation: UInt64
+    /// Of the token: a session that was removed and added again has the same generations.
+    var obtainedAt: WallTime
     var wall: WallTime
     var at: Instant
   }
@@ -79,8 +81,14 @@ public struct SessionLedger: Sendable {
 
   /// To be told after each new record; of one generation the first time counts.
   public mutating func noteArrival(wall: WallTime, at instant: Instant) {
-    guard let record, arrival?.generation != record.generation else { return }
-    arrival = Arrival(generation: record.generation, wall: wall, at: instant)
+    guard let record, !hasArrived(record) else { return }
+    arrival = Arrival(
+      generation: record.generation, obtainedAt: record.obtainedAt, wall: wall, at: instant)
+  }
+
+  /// Whether this very token has come before, and so was durable before (I7).
+  public func hasArrived(_ record: SessionRecord) -> Bool {
+    arrival.map { $0.generation == record.generation && $0.obtainedAt == record.obtainedAt } ?? false
   }
 
   /// The wall clock, but never earlier than when the present generation came and the time that has passed since: a

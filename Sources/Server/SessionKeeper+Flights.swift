@@ -63,13 +63,13 @@ extension SessionKeeper {
 
   /// An upstream has answered other than 401 to this generation.
   public func accepted(_ slot: Int, generation: UInt64) {
-    queue.async { [self] in sessions.live(slot).ledger.accept(generation: generation) }
+    queue.async { [self] in sessions[slot].live?.ledger.accept(generation: generation) }
   }
 
   /// A replay with `generation` was answered 401 too.
   public func rejectedAfterReplay(_ slot: Int, generation: UInt64, route: Int) {
     queue.async { [self] in
-      sessions.live(slot).ledger.rejectAfterReplay(
+      look(slot).ledger.rejectAfterReplay(
         generation: generation, route: route, coolDown: settings.coolDown, at: BootClock.now)
       logger.warning(
         "a token was rejected right after its refresh; 401s pass through for a while",

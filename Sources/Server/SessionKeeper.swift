@@ -206,7 +206,7 @@ public final class SessionKeeper: @unchecked Sendable {
       let record = try store.load(live.ledger.name)
       // I7: another process's new token, or that of one that died before we started, may be visible before its rename
       // is durable, and must not be used before.
-      if live.ledger.record?.generation != record.generation { try store.makeDurable(live.ledger.name) }
+      if !live.ledger.hasArrived(record) { try store.makeDurable(live.ledger.name) }
       adopt(record, slot, live)
       live.stamp = stamp
     } catch {

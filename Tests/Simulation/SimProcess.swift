@@ -201,7 +201,7 @@ final class SimProcess {
     if stamp != nil, stamp == entries[session].stamp { return }
     switch readSession(session) {
     case .success(let record):
-      if ledger.record?.generation != record.generation, let trouble = makeDurable(session) {
+      if !ledger.hasArrived(record), let trouble = makeDurable(session) {
         entries[session].ledger.lose(trouble)
         cache[session] = nil
         break
