@@ -29,6 +29,7 @@ extension SessionKeeper {
     hasher.combine(ledger.record?.generation)
     hasher.combine(ledger.record?.backoff?.until)
     hasher.combine(ledger.settings)
+    hasher.combine(ledger.provider.refreshAhead)
     let key = hasher.finalize()
     if isAgain, key == sessions[slot].aheadKey, sessions[slot].aheadAt > BootClock.now { return }
     sessions[slot].aheadKey = key

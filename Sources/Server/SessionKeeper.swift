@@ -240,12 +240,25 @@ public final class SessionKeeper: @unchecked Sendable {
 
   /// Of one that is not in memory nothing is read before a request uses it (SPEC §5); its pool wants to know of it.
   private func lookAgain(_ name: String) {
-    let isThere = store.stamp(name) != nil
-    seatInPools(name, isThere: isThere)
+    if store.stamp(name) != nil {
+      seatInPools(name, isThere: true)
+    } else if isMissing(name) {
+      seatInPools(name, isThere: false)
+    }
     guard let slot = sessions.slot(of: name), slot < SessionTable.keptMax || sessions[slot].live != nil else { return }
     // Another owner or mode leaves the stamp as it is.
     sessions.live(slot).stamp = nil
     look(slot)
+  }
+
+  /// While the store's directory is away or unreadable nothing is known of a session: it is not missing.
+  private func isMissing(_ name: String) -> Bool {
+    do throws(StoreFault) {
+      _ = try store.load(name)
+      return false
+    } catch {
+      return error.trouble.kind == .missing
+    }
   }
 
   private func adopt(_ record: SessionRecord, _ slot: Int, _ live: LiveSession) {

@@ -44,6 +44,15 @@ import Testing
     #expect(try eventually { try daemon.gateway("/me").status == 200 })
     #expect(try scene.session(["remove", "load-1", "--yes"]).exit == 0)
     #expect(try eventually { try daemon.gateway("/me").code == "SESSION_MISSING" })
+    // A store that is away has not lost its sessions: the pool keeps them, and says that they cannot be read.
+    try scene.signIn("load-2")
+    #expect(try eventually { try daemon.gateway("/me").status == 200 })
+    let (sessions, aside) = (scene.scratch("state/sessions"), scene.scratch("aside"))
+    try FileManager.default.moveItem(atPath: sessions, toPath: aside)
+    #expect(try eventually { try daemon.gateway("/me").status != 200 })
+    #expect(try daemon.gateway("/me").code == "REFRESH_UNAVAILABLE")
+    try FileManager.default.moveItem(atPath: aside, toPath: sessions)
+    #expect(try eventually { try daemon.gateway("/me").status == 200 })
     try daemon.finish()
   }
 
