@@ -6,7 +6,7 @@ struct RealPartsTests {
   private static let seconds = 8
   private static let lifetime = 2
 
-  private func configuration(_ parts: RealParts, adminPort: UInt16) -> String {
+  private func configuration(_ parts: RealParts) -> String {
     """
     loops = 1
     state_directory = "\(parts.scratch("state"))"
@@ -15,7 +15,7 @@ struct RealPartsTests {
     tcp = "127.0.0.1:0"
 
     [admin]
-    address = "127.0.0.1:\(adminPort)"
+    address = "127.0.0.1:0"
 
     [upstream.api]
     origin = "https://api.test:\(parts.tlsPort)"
@@ -44,7 +44,7 @@ struct RealPartsTests {
   func clients() throws {
     let parts = try RealParts(tokenLifetime: Self.lifetime)
     try parts.scratch.write("not-so-secret", to: "client-secret")
-    let file = try parts.scratch.write(configuration(parts, adminPort: FreePort.take()), to: "bearerd.toml")
+    let file = try parts.scratch.write(configuration(parts), to: "bearerd.toml")
     let answer = String(decoding: try JSONSerialization.data(withJSONObject: parts.tokens), as: UTF8.self)
     let added = try Program.run(
       Binaries.bearerd, ["session", "add", "ada", "--config", file, "--provider", "site", "--from-json", "-"],

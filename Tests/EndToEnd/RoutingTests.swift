@@ -126,15 +126,14 @@ struct Echo {
     ])
   func location(_ given: String, _ expected: String?) throws {
     let scene = try Scene()
-    let port = try FreePort.take()
-    let value = given.replacing("PORT", with: "\(port)")
+    let value = given.replacing("PORT", with: "@PORT@")
     let fixed = try FixedUpstream(
-      "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: \(value)\r\nContent-Location: \(value)\r\n\r\n", on: port,
+      "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: \(value)\r\nContent-Location: \(value)\r\n\r\n",
       in: scene.scratch)
     scene.settings.tables = fixed.table("path_prefix = \"/old\"\nstrip_prefix = true")
     let daemon = try scene.start()
     let seen = try Transfer(["http://localhost:\(daemon.port)/old/x"], in: scene.scratch).finish()
-    let wanted = (expected ?? given).replacing("PORT", with: "\(port)").replacing("GATE", with: "\(daemon.port)")
+    let wanted = (expected ?? given).replacing("PORT", with: "\(fixed.port)").replacing("GATE", with: "\(daemon.port)")
     #expect(seen.status == 302)
     #expect(seen.field("location") == wanted, "\(seen.heads)")
     #expect(seen.field("content-location") == wanted)

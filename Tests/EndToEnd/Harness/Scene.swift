@@ -97,11 +97,9 @@ struct SceneSettings {
   var provider = ""
   /// Further tables.
   var tables = ""
-  var adminPort: UInt16
   private let stateDirectory: String
 
   init(server: MockServer, scratch: Scratch) throws {
-    adminPort = try FreePort.take()
     address = "127.0.0.1:\(server.tlsPort)"
     caFile = scratch("ca.pem")
     endpoint = "http://127.0.0.1:\(server.plainPort)/oauth/token"
@@ -117,7 +115,7 @@ struct SceneSettings {
     \(listeners)
 
     [admin]
-    address = "127.0.0.1:\(adminPort)"
+    address = "127.0.0.1:0"
 
     [upstream.api]
     origin = "\(origin)"

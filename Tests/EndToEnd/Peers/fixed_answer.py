@@ -1,6 +1,6 @@
-"""fixed_answer.py FILE PORT: an upstream that reads a request's head, sends the bytes of the file and closes.
+"""fixed_answer.py FILE: an upstream that reads a request's head, sends the bytes of the file and closes.
 
-Prints its loopback port, which the kernel chooses where PORT is 0. It stands for origins that answer what no
+Prints its loopback port, which also stands for @PORT@ in the bytes. It stands for origins that answer what no
 well-behaved server does.
 """
 import socket
@@ -9,7 +9,8 @@ import sys
 with open(sys.argv[1], "rb") as file:
     answer = file.read()
 listener = socket.socket()
-listener.bind(("127.0.0.1", int(sys.argv[2])))
+listener.bind(("127.0.0.1", 0))
+answer = answer.replace(b"@PORT@", str(listener.getsockname()[1]).encode())
 listener.listen(16)
 print(listener.getsockname()[1], flush=True)
 while True:
