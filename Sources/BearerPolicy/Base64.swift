@@ -1,5 +1,5 @@
-/// RFC 4648: the alphabet of HTTP Basic is written, that of JWT (base64url) is read.
-enum Base64 {
+/// RFC 4648: the alphabet of HTTP Basic is written and read, that of JWT (base64url) is read.
+public enum Base64 {
   /// With padding, as RFC 7617 wants it; appended to `output`.
   static func encode(_ bytes: [UInt8], onto output: inout [UInt8]) {
     var index = 0
@@ -17,7 +17,14 @@ enum Base64 {
   }
 
   /// base64url; padding may be there or not. nil for any other byte, an impossible length, or stray bits.
-  static func decodeURL(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+  static func decodeURL(_ text: ArraySlice<UInt8>) -> [UInt8]? { decode(text, sixtyTwo: "-", sixtyThree: "_") }
+
+  /// base64; otherwise as `decodeURL`.
+  public static func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? { decode(text, sixtyTwo: "+", sixtyThree: "/") }
+
+  private static func decode(
+    _ text: ArraySlice<UInt8>, sixtyTwo: Unicode.Scalar, sixtyThree: Unicode.Scalar
+  ) -> [UInt8]? {
     var digits = text
     var padding = 0
     while digits.last == UInt8(ascii: "="), padding < 2 {
@@ -30,7 +37,15 @@ enum Base64 {
     var accumulator: UInt32 = 0
     var bits = 0
     for byte in digits {
-      guard let value = value(of: byte) else { return nil }
+      let value: UInt8
+      switch byte {
+      case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = byte - UInt8(ascii: "A")
+      case UInt8(ascii: "a")...UInt8(ascii: "z"): value = byte - UInt8(ascii: "a") + 26
+      case UInt8(ascii: "0")...UInt8(ascii: "9"): value = byte - UInt8(ascii: "0") + 52
+      case UInt8(ascii: sixtyTwo): value = 62
+      case UInt8(ascii: sixtyThree): value = 63
+      default: return nil
+      }
       accumulator = accumulator << 6 | UInt32(value)
       bits += 6
       if bits >= 8 {
@@ -49,17 +64,6 @@ enum Base64 {
     case 52..<62: UInt8(ascii: "0") + (value - 52)
     case 62: UInt8(ascii: "+")
     default: UInt8(ascii: "/")
-    }
-  }
-
-  private static func value(of byte: UInt8) -> UInt8? {
-    switch byte {
-    case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte - UInt8(ascii: "A")
-    case UInt8(ascii: "a")...UInt8(ascii: "z"): byte - UInt8(ascii: "a") + 26
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0") + 52
-    case UInt8(ascii: "-"): 62
-    case UInt8(ascii: "_"): 63
-    default: nil
     }
   }
 }

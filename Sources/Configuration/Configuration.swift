@@ -15,15 +15,18 @@ public struct Configuration: Equatable, Sendable {
   /// (RFC 9110 §7.6.3).
   public var pseudonym = "bearerd"
   /// Never empty.
-  public var listeners: [Listener] = [.tcp(HostPort(host: "127.0.0.1", port: 8180))]
+  public var listeners: [Listener] = [.tcp(HostPort(host: "127.0.0.1", port: 8180), allowsRemote: false)]
   /// Where health, metrics and status are served; nil: nowhere. Always loopback.
   public var admin: HostPort? = HostPort(host: "127.0.0.1", port: 8181)
   public var log = Log()
+  /// Who may use the proxy, in the order of their names; empty: whoever can connect.
+  public var clients: [Client] = []
   public var forward = Forward()
   public var browserGuard = BrowserGuard()
   public var limits = Limits()
   public var timeouts = Timeouts()
   public var replay = Replay()
+  public var uploads = Uploads()
   public var refresh = Refresh()
   /// In the order of their names.
   public var upstreams: [Upstream] = []
@@ -42,13 +45,13 @@ public struct Configuration: Equatable, Sendable {
 extension Configuration {
   /// Where clients connect.
   public enum Listener: Equatable, Sendable {
-    /// A loopback address; port 0 lets the kernel choose.
-    case tcp(HostPort)
+    /// Port 0 lets the kernel choose. Beyond loopback only where `allowsRemote`, and then there are clients.
+    case tcp(HostPort, allowsRemote: Bool)
     /// A Unix socket at an absolute path, created with `mode`; `allowedUIDs` are checked by `SO_PEERCRED`, nil
     /// admits whoever may open it.
     case unix(path: String, mode: UInt16, allowedUIDs: [UInt32]?)
     /// A socket that the service manager passes in: the one with this `FileDescriptorName`, or every one.
-    case systemd(name: String?)
+    case systemd(name: String?, allowsRemote: Bool)
   }
 
   /// How sessions are kept (SPEC §5).
@@ -73,13 +76,36 @@ extension Configuration {
     public enum Format: String, Sendable, CaseIterable { case auto, logfmt, json }
   }
 
-  /// Absolute-form targets that no upstream claims (SPEC §1).
+  /// A program that authenticates (SPEC §1).
+  public struct Client: Equatable, Sendable {
+    /// Its user name in `Proxy-Authorization`.
+    public var name: String
+    /// Its password there, and the value of `Bearerd-Client-Secret` in gateway mode. Never empty, and no other client's.
+    public var secret: Secret
+    /// Absolute path of the file that the secret was read from.
+    public var secretFile: String
+    /// Names and patterns of the sessions that it may use; nil: any that the upstream accepts.
+    public var sessions: [String]?
+
+    public init(name: String, secret: Secret, secretFile: String, sessions: [String]? = nil) {
+      self.name = name
+      self.secret = secret
+      self.secretFile = secretFile
+      self.sessions = sessions
+    }
+  }
+
+  /// Absolute-form targets that no upstream claims, and CONNECT (SPEC §1).
   public struct Forward: Equatable, Sendable {
     public var unmatched = Unmatched.deny
     /// Loopback and link-local destinations that `pass` may reach all the same: `host` or `host:port`, lower case.
     public var passAllow: [String] = []
+    public var connect = Connect.deny
+    /// Where CONNECT may lead: `host:port`, or `host` for port 443, lower case.
+    public var connectAllow: [String] = []
     public init() {}
 
+    public enum Connect: String, Sendable, CaseIterable { case deny, tunnel }
     public enum Unmatched: String, Sendable, CaseIterable { case deny, pass }
   }
 
@@ -142,6 +168,17 @@ extension Configuration {
     /// For all bodies of the process.
     public var memoryBytes = 64 * 1024 * 1024
     public init() {}
+  }
+
+  /// Bodies that could not be sent again after a 401 (SPEC §4).
+  public struct Uploads: Equatable, Sendable {
+    public var probe = Probe.off
+    /// How long such a body waits for the upstream's answer to `Expect: 100-continue`.
+    public var probeWait = Interval.seconds(1)
+    public init() {}
+
+    /// `expect`: bearerd asks before the body leaves.
+    public enum Probe: String, Sendable, CaseIterable { case off, expect }
   }
 
   /// What governs refreshes of every session (SPEC §3); the rest belongs to the provider.

@@ -25,16 +25,24 @@ extension Configuration {
     for listener in listeners {
       writer.open("[listener]")
       switch listener {
-      case .tcp(let address): writer.set("tcp", address.description)
+      case .tcp(let address, let allowsRemote):
+        writer.set("tcp", address.description)
+        if allowsRemote { writer.set("allow_remote", true) }
       case .unix(let path, let mode, let allowedUIDs):
         writer.set("unix", path)
         writer.set("mode", raw: "0o" + String(mode, radix: 8))
         if let allowedUIDs {
           writer.set("allowed_uids", raw: "[\(allowedUIDs.map(String.init).joined(separator: ", "))]")
         }
-      case .systemd(let name):
+      case .systemd(let name, let allowsRemote):
         if let name { writer.set("systemd", name) } else { writer.set("systemd", true) }
+        if allowsRemote { writer.set("allow_remote", true) }
       }
+    }
+    for client in clients {
+      writer.open("client.\(TOMLText.key(client.name))")
+      writer.set("secret_file", client.secretFile)
+      if let sessions = client.sessions { writer.set("sessions", sessions) }
     }
     writer.open("admin")
     writer.set("address", admin?.description ?? "off")
@@ -47,6 +55,8 @@ extension Configuration {
     writer.open("forward")
     writer.set("unmatched", forward.unmatched.rawValue)
     writer.set("pass_allow", forward.passAllow)
+    writer.set("connect", forward.connect.rawValue)
+    writer.set("connect_allow", forward.connectAllow)
     writer.open("browser_guard")
     writer.set("allowed_origins", browserGuard.allowedOrigins)
     writer.set("host_names", browserGuard.hostNames)
@@ -75,6 +85,9 @@ extension Configuration {
     writer.open("replay")
     writer.set("max_body", Quantity.size(bytes: replay.maxBodyBytes))
     writer.set("memory", Quantity.size(bytes: replay.memoryBytes))
+    writer.open("uploads")
+    writer.set("probe", uploads.probe.rawValue)
+    writer.set("probe_wait", uploads.probeWait)
     writer.open("refresh")
     writer.set("ahead_window", refresh.aheadWindow)
     writer.set("cool_down", refresh.coolDown)

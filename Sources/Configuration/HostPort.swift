@@ -38,6 +38,12 @@ enum Host {
     }
   }
 
+  static func isAddress(_ host: String) -> Bool {
+    var v4 = in_addr()
+    var v6 = in6_addr()
+    return inet_pton(AF_INET, host, &v4) == 1 || inet_pton(AF_INET6, host, &v6) == 1
+  }
+
   /// `host` or `host:port`, the host as `HostPort` has it; nil where either is malformed. An IPv6 literal needs its
   /// brackets. Port 0 is read where `allowsZero`: only a listener may leave the choice to the kernel.
   static func split(_ text: String, allowsZero: Bool = false) -> (host: String, port: UInt16?)? {

@@ -35,6 +35,7 @@ extension Configuration {
       let root = TableReader(path: "", pattern: "", entries: entries, diagnostics: diagnostics)
       configuration.readProcess(root)
       configuration.readListeners(root)
+      configuration.readClients(root, readFile: readFile)
       configuration.readLimits(root)
       configuration.readUpstreams(root)
       configuration.readProviders(root, readFile: readFile)
@@ -64,6 +65,15 @@ extension Configuration {
     forward.read("pass_allow", into: &self.forward.passAllow, listOf: .hostWithOptionalPort)
     if self.forward.unmatched == .deny, !self.forward.passAllow.isEmpty {
       forward.conflict("pass_allow", "has no effect unless `forward.unmatched` is \"pass\"")
+    }
+    forward.read("connect", into: &self.forward.connect, .oneOf(Forward.Connect.self))
+    forward.read("connect_allow", into: &self.forward.connectAllow, listOf: .hostWithOptionalPort)
+    switch self.forward.connect {
+    case .deny where !self.forward.connectAllow.isEmpty:
+      forward.conflict("connect_allow", "has no effect unless `forward.connect` is \"tunnel\"")
+    case .tunnel where self.forward.connectAllow.isEmpty && !forward.has("connect_allow"):
+      forward.report("connect_allow", .missing(expected: "the hosts that tunnels may lead to, such as [\"example.com\"]"))
+    case .deny, .tunnel: break
     }
     let browser = root.table("browser_guard")
     browser.read("allowed_origins", into: &browserGuard.allowedOrigins, listOf: .serializedOrigin)
@@ -119,16 +129,16 @@ extension Configuration {
 
   private static func mayRepeat(_ listener: Listener) -> Bool {
     switch listener {
-    case .tcp(let address): address.port == 0
+    case .tcp(let address, _): address.port == 0
     case .unix, .systemd: false
     }
   }
 
   static func spelled(_ listener: Listener) -> String {
     switch listener {
-    case .tcp(let address): address.description
+    case .tcp(let address, _): address.description
     case .unix(let path, _, _): path
-    case .systemd(let name): name ?? "systemd"
+    case .systemd(let name, _): name ?? "systemd"
     }
   }
 
@@ -139,6 +149,7 @@ extension Configuration {
     let mode = reader.value("mode", .fileMode)
     let allowed = reader.list("allowed_uids", of: .uid)
     let systemd = reader.value("systemd", .systemdName)
+    let allowsRemote = reader.value("allow_remote", .boolean) ?? false
     let kinds = ["tcp", "unix", "systemd"].filter { reader.has($0) }
     guard kinds.count == 1 else {
       reader.diagnostics.report(
@@ -153,20 +164,28 @@ extension Configuration {
         reader.conflict(key, "belongs to a `unix` listener")
       }
     }
+    if reader.has("unix"), reader.has("allow_remote") {
+      reader.conflict("allow_remote", "has no effect on a Unix socket, which is always local")
+    }
     if let path, path.utf8.count > 107 {
       reader.report("unix", .invalid(found: "\(path.utf8.count) bytes", expected: "a path of at most 107 bytes"))
     }
     if let tcp {
-      guard Host.isLoopback(tcp.host) else {
+      guard Host.isLoopback(tcp.host) || allowsRemote else {
         reader.report(
           "tcp", .invalid(found: TOMLText.quoted(tcp.description), expected: "a loopback address"),
-          hint: "clients cannot be authenticated over TCP: listen on loopback or on a Unix socket")
+          hint: "`allow_remote = true` and a [client.NAME] open it to programs that authenticate")
         return nil
       }
-      return .tcp(tcp)
+      guard Host.isLoopback(tcp.host) || Host.isAddress(tcp.host) else {
+        reader.report(
+          "tcp", .invalid(found: TOMLText.quoted(tcp.description), expected: "an IP address to listen on, not a name"))
+        return nil
+      }
+      return .tcp(tcp, allowsRemote: allowsRemote)
     }
     if let path { return .unix(path: path, mode: mode ?? 0o660, allowedUIDs: allowed) }
-    return systemd.map { .systemd(name: $0.isEmpty ? nil : $0) }
+    return systemd.map { .systemd(name: $0.isEmpty ? nil : $0, allowsRemote: allowsRemote) }
   }
 
   private mutating func readLimits(_ root: TableReader) {
@@ -204,6 +223,9 @@ extension Configuration {
     if self.replay.maxBodyBytes > self.replay.memoryBytes {
       replay.conflict("max_body", "is more than `replay.memory`, which holds all bodies")
     }
+    let uploads = root.table("uploads")
+    uploads.read("probe", into: &self.uploads.probe, .oneOf(Uploads.Probe.self))
+    uploads.read("probe_wait", into: &self.uploads.probeWait, .duration(.milliseconds(1) ... .seconds(60)))
     let refresh = root.table("refresh")
     refresh.read("ahead_window", into: &self.refresh.aheadWindow, .duration(.zero ... .seconds(30 * 86_400)))
     refresh.read("cool_down", into: &self.refresh.coolDown, .duration(.zero ... .seconds(3600)))

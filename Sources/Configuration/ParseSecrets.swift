@@ -89,7 +89,7 @@ extension Configuration {
   ]
 
   /// The file's bytes without the line end that editors add; nil after a report.
-  private static func secret(
+  static func secret(
     _ path: String, _ reader: TableReader, _ key: String, readFile: (String) -> Result<[UInt8], FileProblem>
   ) -> Secret? {
     switch readFile(path) {

@@ -24,6 +24,11 @@ enum TOMLNode {
         message: "a table header without a key", line: position.line, column: position.column)
       return .failure(ConfigurationError(key: "", problem: problem))
     }
+    if let fault = TOMLBrackets.firstMismatch(in: text) {
+      let problem = ConfigurationError.Problem.syntax(
+        message: "'\(fault.closing)' closes nothing here", line: fault.line, column: fault.column)
+      return .failure(ConfigurationError(key: "", problem: problem))
+    }
     do {
       return .success(entries(of: try TOMLTable(string: text)))
     } catch let error as TOMLParseError {
@@ -90,6 +95,82 @@ enum TOMLNode {
       }
     }
     return nil
+  }
+}
+
+/// Whether each closing bracket has its opening one: the parser ends the process (an assertion) at a brace where an
+/// array's element should stand.
+enum TOMLBrackets {
+  struct Mismatch: Equatable {
+    var closing: Character
+    /// From 1; the column counts bytes.
+    var line: Int
+    var column: Int
+  }
+
+  private enum State {
+    case plain
+    case comment
+    /// `isLong`: between three quotes, over several lines.
+    case string(quote: UInt8, isLong: Bool)
+  }
+
+  /// The first `]` or `}` that does not close what was opened last; nil where there is none. What is left open is the
+  /// parser's to report.
+  static func firstMismatch(in text: String) -> Mismatch? {
+    let bytes = Array(text.utf8)
+    var state = State.plain
+    var open: [UInt8] = []
+    var line = 1
+    var lineStart = 0
+    var index = 0
+    while index < bytes.count {
+      let byte = bytes[index]
+      switch state {
+      case .plain:
+        switch byte {
+        case UInt8(ascii: "#"): state = .comment
+        case UInt8(ascii: "\""), UInt8(ascii: "'"):
+          let isLong = repeats(byte, at: index, in: bytes)
+          if isLong { index += 2 }
+          state = .string(quote: byte, isLong: isLong)
+        case UInt8(ascii: "["), UInt8(ascii: "{"): open.append(byte)
+        case UInt8(ascii: "]"), UInt8(ascii: "}"):
+          // In ASCII each closing bracket is two above its opening one.
+          guard open.popLast() == byte - 2 else {
+            return Mismatch(
+              closing: Character(Unicode.Scalar(byte)), line: line, column: index - lineStart + 1)
+          }
+        default: break
+        }
+      case .comment: break
+      case .string(let quote, let isLong):
+        if byte == UInt8(ascii: "\\"), quote == UInt8(ascii: "\"") {
+          index += 1
+        } else if byte == quote, !isLong {
+          state = .plain
+        } else if byte == quote, repeats(quote, at: index, in: bytes) {
+          // Up to two quotes may stand before the closing three.
+          while index + 3 < bytes.count, bytes[index + 3] == quote { index += 1 }
+          index += 2
+          state = .plain
+        }
+      }
+      if index < bytes.count, bytes[index] == UInt8(ascii: "\n") {
+        line += 1
+        lineStart = index + 1
+        switch state {
+        case .comment, .string(_, isLong: false): state = .plain
+        case .plain, .string(_, isLong: true): break
+        }
+      }
+      index += 1
+    }
+    return nil
+  }
+
+  private static func repeats(_ quote: UInt8, at index: Int, in bytes: [UInt8]) -> Bool {
+    index + 2 < bytes.count && bytes[index + 1] == quote && bytes[index + 2] == quote
   }
 }
 

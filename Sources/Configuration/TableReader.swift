@@ -178,7 +178,7 @@ final class TableReader {
     "client_key_file": "it belongs in the `tls` table",
     "server_name": "it belongs in the `tls` table",
     "insecure": "certificates are always verified: set `tls.ca_file` to trust another authority",
-    "allow_remote": "clients cannot be authenticated over TCP: listen on loopback or on a Unix socket",
+    "allow_remote": "it belongs in a [[listener]]",
   ]
 }
 

@@ -154,16 +154,19 @@ public final class ProxyServer: @unchecked Sendable {
 
   private func bind(_ configuration: Configuration, _ inherited: [InheritedSocket]) throws(StartFault) {
     var taken: Set<Int32> = []
+    let authenticates = !configuration.clients.isEmpty
     for listener in configuration.listeners {
       switch listener {
-      case .tcp(let address): add(try Self.tcp(address), "proxy", allowed: nil)
+      case .tcp(let address, _):
+        add(try Self.tcp(address), allowed: nil, authenticates: authenticates)
       case .unix(let path, let mode, let allowed):
         do throws(SocketFault) {
-          add(try ListeningSocket.unix(path: path, mode: UInt32(mode)), "proxy", allowed: allowed)
+          add(
+            try ListeningSocket.unix(path: path, mode: UInt32(mode)), allowed: allowed, authenticates: authenticates)
         } catch {
           throw StartFault("listen \(path): \(error)")
         }
-      case .systemd(let name):
+      case .systemd(let name, let allowsRemote):
         let sockets = inherited.filter { (name == nil || $0.name == name) && !taken.contains($0.descriptor) }
         if sockets.isEmpty {
           throw StartFault(
@@ -171,7 +174,7 @@ public final class ProxyServer: @unchecked Sendable {
         }
         for socket in sockets {
           taken.insert(socket.descriptor)
-          try addInherited(socket)
+          try addInherited(socket, allowsRemote: allowsRemote, authenticates: authenticates)
         }
       }
     }
@@ -190,26 +193,27 @@ public final class ProxyServer: @unchecked Sendable {
     }
   }
 
-  private func addInherited(_ socket: InheritedSocket) throws(StartFault) {
+  private func addInherited(_ socket: InheritedSocket, allowsRemote: Bool, authenticates: Bool) throws(StartFault) {
     let listening: ListeningSocket
     do throws(SocketFault) {
       listening = try ListeningSocket.inherited(socket.descriptor)
     } catch {
       throw StartFault("inherited socket: \(error)")
     }
-    guard listening.address.isLoopback else {
+    guard listening.address.isLoopback || allowsRemote else {
       throw StartFault(
-        "the inherited socket \(listening.address) is not a loopback address: clients are not authenticated")
+        "the inherited socket \(listening.address) is not a loopback address: set `allow_remote` for it and configure "
+          + "the clients that may use it")
     }
-    add(listening, "proxy", allowed: nil)
+    add(listening, allowed: nil, authenticates: authenticates)
   }
 
-  private func add(_ socket: ListeningSocket, _ purpose: String, allowed: [UInt32]?) {
+  private func add(_ socket: ListeningSocket, allowed: [UInt32]?, authenticates: Bool) {
     let isTCP = socket.address.family != .unix
     let workers = workers
-    listen(socket, purpose) { descriptor, loop in
+    listen(socket, "proxy") { descriptor, loop in
       if let allowed, !allowed.contains(UInt32(truncatingIfNeeded: bearerd_peer_uid(descriptor.raw))) { return }
-      workers[loop.index].accept(descriptor, isTCP: isTCP)
+      workers[loop.index].accept(descriptor, isTCP: isTCP, authenticates: authenticates)
     }
   }
 

@@ -8,7 +8,7 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
   case origin, secFetchSite, secFetchMode
   case accessControlRequestMethod, accessControlRequestHeaders, accessControlRequestPrivateNetwork
   case contentType, age, server
-  case bearerdSession, bearerdAuth, bearerdRetry, bearerdReplayable
+  case bearerdSession, bearerdAuth, bearerdRetry, bearerdReplayable, bearerdClientSecret
 
   /// Concerns this connection alone, whether or not `Connection` names it (RFC 9110 §7.6.1), and the
   /// fields between a client and its next proxy (RFC 9110 §11.7). `Trailer` counts too: it announces what
@@ -22,7 +22,7 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
       .idempotencyKey, .location, .contentLocation, .setCookie, .cookie, .date, .retryAfter, .origin,
       .secFetchSite, .secFetchMode, .accessControlRequestMethod, .accessControlRequestHeaders,
       .accessControlRequestPrivateNetwork, .contentType, .age, .server, .bearerdSession, .bearerdAuth,
-      .bearerdRetry, .bearerdReplayable:
+      .bearerdRetry, .bearerdReplayable, .bearerdClientSecret:
       false
     }
   }
@@ -51,7 +51,7 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
   }
 
   /// Lower-case names, by length: constant data, read without a lazy initialiser.
-  private static let rows: [37 of Row] = [
+  private static let rows: [38 of Row] = [
     Row(first: 0x74, name: "te", field: .te),
     Row(first: 0x61, name: "age", field: .age),
     Row(first: 0x76, name: "via", field: .via),
@@ -85,6 +85,7 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
     Row(first: 0x62, name: "bearerd-replayable", field: .bearerdReplayable),
     Row(first: 0x70, name: "proxy-authenticate", field: .proxyAuthenticate),
     Row(first: 0x70, name: "proxy-authorization", field: .proxyAuthorization),
+    Row(first: 0x62, name: "bearerd-client-secret", field: .bearerdClientSecret),
     Row(first: 0x70, name: "proxy-authentication-info", field: .proxyAuthenticationInfo),
     Row(first: 0x61, name: "access-control-request-method", field: .accessControlRequestMethod),
     Row(first: 0x61, name: "access-control-request-headers", field: .accessControlRequestHeaders),
@@ -94,6 +95,6 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
   /// By length: where its names begin in `rows`; the next element is where they end.
   private static let firstRows: [40 of UInt8] = [
     0, 0, 0, 1, 3, 5, 5, 9, 11, 12, 12, 15, 16, 19, 21, 24, 26, 29, 30, 32,
-    33, 33, 33, 33, 33, 33, 34, 34, 34, 34, 35, 36, 36, 36, 36, 36, 36, 36, 36, 37,
+    33, 33, 34, 34, 34, 34, 35, 35, 35, 35, 36, 37, 37, 37, 37, 37, 37, 37, 37, 38,
   ]
 }

@@ -10,13 +10,17 @@ public struct ExchangeFacts: Sendable {
   public var pathRetry: ReplayFacts.PathRetry
   public var writes: ReplayFacts.Writes
   public var hasBody: Bool
+  /// CONNECT: once the connection is there, bytes go both ways.
+  public var isTunnel: Bool
+  /// bearerd itself asks with `Expect: 100-continue` before the body leaves (SPEC §4).
+  public var probes: Bool
   /// RFC 9110 §9.2.1; with no body, the one kind of request that may go again after a stale pooled connection.
   public var isSafe: Bool
 
   public init(
     auth: AuthMode, method: ReplayFacts.MethodKind, hasIdempotencyKey: Bool,
     clientRetry: ReplayFacts.ClientRetry?, pathRetry: ReplayFacts.PathRetry, writes: ReplayFacts.Writes,
-    hasBody: Bool, isSafe: Bool
+    hasBody: Bool, isSafe: Bool, isTunnel: Bool = false, probes: Bool = false
   ) {
     self.auth = auth
     self.method = method
@@ -26,6 +30,8 @@ public struct ExchangeFacts: Sendable {
     self.writes = writes
     self.hasBody = hasBody
     self.isSafe = isSafe
+    self.isTunnel = isTunnel
+    self.probes = probes
   }
 }
 
@@ -65,6 +71,8 @@ public enum UpstreamFailure: Equatable, Sendable {
   case connectTimedOut
   /// No connection came free in time.
   case poolExhausted
+  /// This process may open no further descriptor.
+  case outOfDescriptors
   /// The address is this machine's, and the host was not configured (SPEC §1).
   case addressNotAllowed
   /// The connection ended before any byte of a response.
@@ -112,6 +120,10 @@ public struct Exchange: Sendable {
     case holdResponse(rejected: UInt64)
     /// Drop the 401 that is held back and go again.
     case discardAndReopen
+    /// Drop the 417 to our own expectation and go again without it, the body not having left.
+    case resendUnprobed
+    /// Tell the client that its tunnel is open.
+    case openTunnel
     /// Send the head on, then the body. `note`: to append as `Proxy-Status` details.
     case relayResponse(note: String?)
     /// Answer ourselves; no byte of a response has been sent.
@@ -144,6 +156,8 @@ public struct Exchange: Sendable {
   private let facts: ExchangeFacts
   public private(set) var isReplay = false
   private var hasRetriedPooled = false
+  /// The next request goes without an expectation of ours.
+  private var isUnprobed = false
 
   public init(_ facts: ExchangeFacts) { self.facts = facts }
 
@@ -176,6 +190,7 @@ public struct Exchange: Sendable {
     let step = transition(on: input, body: body)
     state = step.next
     if step.action == .discardAndReopen { isReplay = true }
+    if step.action == .resendUnprobed { isUnprobed = true }
     if case .openUpstream(fresh: true) = step.action { hasRetriedPooled = true }
     return step.action
   }
@@ -191,11 +206,13 @@ public struct Exchange: Sendable {
       }
     case (.bearer, .bearer(let answer)): return attach(answer)
     case (.opening(let generation), .upstreamOpened):
+      if facts.isTunnel { return (.relaying, .openTunnel) }
       return (.exchanging(generation: generation), .sendRequest(generation: generation))
     case (.opening, .upstreamFailed(let failure)): return (.ended, .answerUpstreamFailure(failure))
     case (.exchanging(let generation), .upstreamFailed(let failure)):
       return afterFailure(failure, generation: generation)
     case (.exchanging(let generation), .responseHead(let status)):
+      if status == 417, probes, !body.hasLeft { return (.opening(generation: generation), .resendUnprobed) }
       return judge(status: status, generation: generation)
     case (.judging(let rejected), .bearer(let answer)):
       return decideReplay(answer, rejected: rejected, body: body)
@@ -228,6 +245,9 @@ public struct Exchange: Sendable {
       preconditionFailure("an exchange was driven out of order")
     }
   }
+
+  /// The request at hand carries, or will carry, an expectation of ours.
+  public var probes: Bool { facts.probes && !isUnprobed }
 
   private func attach(_ answer: BearerAnswer) -> Step {
     switch answer {

@@ -19,11 +19,13 @@ public struct ForwardedRequest: Sendable {
   public var idempotencyLine: [UInt8]
   /// The client asks to switch protocols, and the upstream may (RFC 9110 §7.8).
   public var asksForUpgrade: Bool
+  /// The value of `Max-Forwards` to send in place of the client's; nil sends that as it came.
+  public var maxForwards: UInt64?
 
   public init(
     path: ByteRange, hostLine: [UInt8], authorizationLine: [UInt8], keepsClientAuthorization: Bool,
     pseudonym: [UInt8], framing: MessageFraming, sendsExpect: Bool, idempotencyLine: [UInt8] = [],
-    asksForUpgrade: Bool = false
+    asksForUpgrade: Bool = false, maxForwards: UInt64? = nil
   ) {
     self.path = path
     self.hostLine = hostLine
@@ -34,6 +36,7 @@ public struct ForwardedRequest: Sendable {
     self.sendsExpect = sendsExpect
     self.idempotencyLine = idempotencyLine
     self.asksForUpgrade = asksForUpgrade
+    self.maxForwards = maxForwards
   }
 
   /// Upper bound of what `write` appends for a head of `headBytes`.
@@ -55,7 +58,11 @@ public struct ForwardedRequest: Sendable {
     for line in head.lines where forwards(line) {
       out.append(bytes.extracting(line.name.offsets))
       out.append(": ")
-      out.append(bytes.extracting(line.value.offsets))
+      if line.field == .maxForwards, let maxForwards {
+        out.append(decimal: maxForwards)
+      } else {
+        out.append(bytes.extracting(line.value.offsets))
+      }
       out.append("\r\n")
     }
     out.append(array: idempotencyLine)
@@ -89,7 +96,7 @@ public struct ForwardedRequest: Sendable {
     switch line.field {
     case .host, .contentLength, .expect: return false
     case .authorization: return keepsClientAuthorization
-    case .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable: return false
+    case .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable, .bearerdClientSecret: return false
     case .connection, .proxyConnection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade,
       .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo:
       return false

@@ -138,7 +138,8 @@ public struct ForwardedResponse: Sendable {
     case .other, .host, .authorization, .wwwAuthenticate, .via, .expect, .maxForwards, .idempotencyKey, .location,
       .contentLocation, .setCookie, .cookie, .date, .retryAfter, .origin, .secFetchSite, .secFetchMode,
       .accessControlRequestMethod, .accessControlRequestHeaders, .accessControlRequestPrivateNetwork, .contentType,
-      .age, .server, .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable:
+      .age, .server, .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable,
+      .bearerdClientSecret:
       return true
     }
   }

@@ -12,6 +12,7 @@ public enum ProblemCode: String, Sendable, CaseIterable {
   case routeDenied = "ROUTE_DENIED"
   case connectDenied = "CONNECT_DENIED"
   case crossSiteDenied = "CROSS_SITE_DENIED"
+  case clientUnauthenticated = "CLIENT_UNAUTHENTICATED"
   case misdirected = "MISDIRECTED"
   case loopDetected = "LOOP_DETECTED"
   case badRequest = "BAD_REQUEST"
@@ -29,6 +30,7 @@ public enum ProblemCode: String, Sendable, CaseIterable {
     case .refreshMisconfigured, .upstreamUnreachable, .upstreamTLS, .upstreamProtocol: 502
     case .upstreamTimeout: 504
     case .routeDenied, .connectDenied, .crossSiteDenied: 403
+    case .clientUnauthenticated: 407
     case .misdirected: 421
     case .loopDetected: 508
     case .badRequest: 400
@@ -54,6 +56,7 @@ public enum ProblemCode: String, Sendable, CaseIterable {
     case .routeDenied: "No upstream is configured for this host"
     case .connectDenied: "CONNECT is not available"
     case .crossSiteDenied: "A foreign web page sent this request"
+    case .clientUnauthenticated: "The proxy does not know the client"
     case .misdirected: "This name does not belong to this proxy"
     case .loopDetected: "The request came through this proxy already"
     case .badRequest: "The request is not valid HTTP/1.1"
@@ -74,7 +77,7 @@ public enum ProblemCode: String, Sendable, CaseIterable {
     case .upstreamTimeout: "http_response_timeout"
     case .upstreamProtocol: "http_protocol_error"
     case .routeDenied, .connectDenied, .crossSiteDenied: "http_request_denied"
-    case .misdirected: "http_request_denied"
+    case .misdirected, .clientUnauthenticated: "http_request_denied"
     case .loopDetected: "proxy_loop_detected"
     case .badRequest, .expectationFailed, .headerTooLarge, .targetTooLong, .bodyTooLarge, .requestTimeout:
       "http_request_error"
@@ -133,10 +136,19 @@ public struct Problem: Sendable {
     return value + "; details=\"\(StructuredField.string(detail))\""
   }
 
-  /// RFC 6750 §3: present where the status is 401.
-  public var challenge: String? {
-    guard status == 401 else { return nil }
-    return "Bearer realm=\"bearerd\", error=\"invalid_token\", error_description=\"\(StructuredField.string(detail))\""
+  /// The field that says how to authenticate, present where the status demands one (RFC 9110 §11.6.1, §11.7.1): for the
+  /// token RFC 6750 §3, for the client itself RFC 7617 or the name of the field that carries the secret.
+  public var challenge: (field: String, value: String)? {
+    switch (code, status) {
+    case (.clientUnauthenticated, 407): ("Proxy-Authenticate", "Basic realm=\"bearerd\", charset=\"UTF-8\"")
+    case (.clientUnauthenticated, 401): ("WWW-Authenticate", "Bearerd-Client-Secret realm=\"bearerd\"")
+    case (_, 401):
+      (
+        "WWW-Authenticate",
+        "Bearer realm=\"bearerd\", error=\"invalid_token\", error_description=\"\(StructuredField.string(detail))\""
+      )
+    case _: nil
+    }
   }
 }
 

@@ -6,18 +6,29 @@ public struct RouteTable: Sendable {
   public var upstreams: [Upstream]
   /// What becomes of an absolute-form target that no upstream claims.
   public var unmatched: Unmatched
+  public var connect: Connect
   public var browserGuard: BrowserGuard
   /// Our name in `Via`.
   public var pseudonym: [UInt8]
 
-  public init(upstreams: [Upstream], unmatched: Unmatched, browserGuard: BrowserGuard, pseudonym: [UInt8]) {
+  public init(
+    upstreams: [Upstream], unmatched: Unmatched, connect: Connect = .deny, browserGuard: BrowserGuard,
+    pseudonym: [UInt8]
+  ) {
     self.upstreams = upstreams
     self.unmatched = unmatched
+    self.connect = connect
     self.browserGuard = browserGuard
     self.pseudonym = pseudonym
   }
 
   public enum Unmatched: Sendable { case deny, pass }
+
+  public enum Connect: Sendable {
+    case deny
+    /// Blind tunnels, without any token, to these hosts. A name without a port means port 443.
+    case tunnel([HostName])
+  }
 
   public struct Upstream: Sendable {
     public var scheme: Scheme

@@ -6,6 +6,8 @@ public enum Route: Equatable, Sendable {
   case upstream(index: Int, path: ByteRange, isGateway: Bool)
   /// An absolute-form target that no upstream claims, passed on without any token.
   case passThrough(scheme: Scheme, authority: Authority, path: ByteRange)
+  /// CONNECT to a listed host: bytes in both directions, without any token.
+  case tunnel(Authority)
   case denied(RouteDenial)
 }
 
@@ -13,6 +15,8 @@ public enum RouteDenial: Equatable, Sendable {
   case malformedTarget(HeadError)
   case noUpstream
   case connect
+  /// CONNECT to a host that is not listed.
+  case connectHost
   case foreignHost
   case foreignOrigin
   case loop
@@ -28,7 +32,7 @@ public enum Router {
     case .failure(let error): return .denied(.malformedTarget(error))
     case .success(let target):
       switch target {
-      case .authority: return .denied(.connect)
+      case .authority(let authority): return tunnel(authority, bytes, table)
       case .absolute(let scheme, let authority, let path):
         return forward(scheme, authority, path, bytes, table)
       case .origin(let path): return gateway(path, head, bytes, table, isTCP: isTCP)
@@ -59,6 +63,16 @@ public enum Router {
     switch table.unmatched {
     case .deny: return .denied(.noUpstream)
     case .pass: return .passThrough(scheme: scheme, authority: authority, path: path)
+    }
+  }
+
+  private static func tunnel(_ authority: Authority, _ bytes: RawSpan, _ table: RouteTable) -> Route {
+    switch table.connect {
+    case .deny: return .denied(.connect)
+    case .tunnel(let hosts):
+      let host = bytes.extracting(authority.host.offsets)
+      let isListed = hosts.contains { host.equalsIgnoringCase($0.host) && authority.port == $0.port ?? 443 }
+      return isListed ? .tunnel(authority) : .denied(.connectHost)
     }
   }
 

@@ -12,6 +12,10 @@ final class ClientConnection: LoopMember {
   let wire: HTTP1Wire
   let worker: Worker
   let isTCP: Bool
+  /// Each request must say which client it comes from.
+  let authenticates: Bool
+  /// Beyond the limit of connections: its first request is answered 503.
+  private let isSurplus: Bool
   private(set) var token = MemberToken.unassigned
   private var state = State.idle
   /// While a request is read or served.
@@ -39,10 +43,15 @@ final class ClientConnection: LoopMember {
   /// RFC 9112 §9.6 asks for some time; a client that still uploads must see the answer.
   private static let lingerTime = Interval.seconds(2)
 
-  init(_ channel: Channel, worker: Worker, isTCP: Bool) {
+  /// How long a connection beyond the limit may wait with its request.
+  private static let surplusTime = Interval.seconds(1)
+
+  init(_ channel: Channel, worker: Worker, isTCP: Bool, authenticates: Bool, isSurplus: Bool) {
     wire = HTTP1Wire(channel, buffers: worker.loop.buffers)
     self.worker = worker
     self.isTCP = isTCP
+    self.authenticates = authenticates
+    self.isSurplus = isSurplus
   }
 
   func start() {
@@ -50,7 +59,7 @@ final class ClientConnection: LoopMember {
     do throws(SocketFault) {
       try worker.loop.watch(wire.channel.descriptor, for: token)
       worker.clientOpened(self)
-      setDeadline(after: worker.settings.timeouts.clientIdle)
+      setDeadline(after: isSurplus ? Self.surplusTime : worker.settings.timeouts.clientIdle)
     } catch {
       close()
     }
@@ -164,17 +173,21 @@ final class ClientConnection: LoopMember {
   private func beginReadingHead() {
     if case .idle = state {
       state = .readingHead
-      setDeadline(after: worker.settings.timeouts.header)
+      setDeadline(after: isSurplus ? Self.surplusTime : worker.settings.timeouts.header)
     }
   }
 
   // MARK: serving
 
   private func serve(_ head: RequestHead) {
+    if isSurplus {
+      worker.counters.problems += 1
+      return answer(ProblemTexts.tooManyClients)
+    }
     worker.loop.setDeadline(.never, for: token)
     wire.beginReceiving(head.framing)
     // What follows a head that asks for a tunnel may become the tunnel's.
-    if head.framing != .none || head.connectionHasUpgrade { detachedHead = wire.detachHead(bytes: headBytes) }
+    if head.framing != .none || head.connectionHasUpgrade || head.method == .connect { detachedHead = wire.detachHead(bytes: headBytes) }
     let run = worker.borrowRun()
     state = .serving(run)
     run.begin(client: self)

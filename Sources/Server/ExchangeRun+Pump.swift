@@ -42,6 +42,11 @@ extension ExchangeRun {
       return false
     }
     var hasMoved = false
+    // The body waits for the answer to our own expectation.
+    if probeDeadline != .never {
+      flushUpstream()
+      return false
+    }
     if !isUploadStopped, let upstream, responsePhase != .none { hasMoved = sendCopy(upstream) }
     let mayTake = isUploadStopped ? mayTakeForReplay : upstream != nil && responsePhase != .none && isCopySent
     if mayTake, !isRequestReceived { hasMoved = takeContent(client) || hasMoved }
@@ -193,6 +198,7 @@ extension ExchangeRun {
 
   private func judgeHead(_ head: ResponseHead, _ upstream: UpstreamConnection) -> Bool {
     upstream.wire.beginReceiving(head.framing)
+    probeDeadline = .never
     handle(.responseHead(status: head.status))
     return true
   }
@@ -204,7 +210,10 @@ extension ExchangeRun {
       upstreamFailed(.malformedResponse("it switched protocols without being asked to"))
       return false
     }
-    if client.head?.minorVersion != 0 {
+    // RFC 9110 §15.2: an answer to our own expectation is not the client's.
+    let isOurs = head.status == 100 && probeDeadline != .never
+    if isOurs { probeDeadline = .never }
+    if client.head?.minorVersion != 0, !isOurs {
       // No faster than the client takes them: an upstream can send any number (I12).
       if client.wire.hasPendingOutput { return false }
       let interim = ForwardedResponse.interim(pseudonym: worker.routes.pseudonym)
@@ -288,6 +297,7 @@ extension ExchangeRun {
     let now = worker.loop.now
     if let client {
       let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped && !isTunnel
+        && probeDeadline == .never
       let deadline =
         client.wire.hasPendingOutput
         ? now + timeouts.writeStalled : isWaitingForContent && isCopySent ? now + timeouts.requestBodyIdle : .never
@@ -301,7 +311,7 @@ extension ExchangeRun {
     } else {
       switch responsePhase {
       case .none, .held: deadline = .never
-      case .head: deadline = isRequestSent || isUploadStopped ? headDeadline : .never
+      case .head: deadline = isRequestSent || isUploadStopped ? headDeadline : probeDeadline
       case .body: deadline = isClientSlow ? .never : now + timeouts.responseBodyIdle
       }
     }

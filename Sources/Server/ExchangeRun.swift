@@ -39,6 +39,8 @@ final class ExchangeRun {
   var needsMoreHead = false
   var isTunnel = false
   var isHalfCloseDue = false
+  /// Until when the body waits for the answer to our expectation; `never` where it does not.
+  var probeDeadline = Instant.never
   var closesClient = false
   var clientFraming = MessageFraming.none
 
@@ -83,6 +85,9 @@ final class ExchangeRun {
     case .refused(let problem):
       isRequestReceived = client.head?.framing == MessageFraming.none
       answer(problem)
+    case .final(let trace):
+      isRequestReceived = client.head?.framing == MessageFraming.none
+      answerFinally(trace: trace)
     case .planned(let plan):
       self.plan = plan
       isRequestReceived = !plan.hasBody
@@ -112,6 +117,8 @@ final class ExchangeRun {
     case .sendRequest(let generation): sendRequest(carriesBearer: generation != nil)
     case .holdResponse(let rejected): hold(rejected: rejected)
     case .discardAndReopen: replay()
+    case .resendUnprobed: resendUnprobed()
+    case .openTunnel: answerConnect()
     case .relayResponse(let note): relayHead(note: note)
     case .answer(let refusal): answer(ProblemTexts.refusal(refusal, plan: plan))
     case .answerUpstreamFailure(let failure): answer(ProblemTexts.upstream(failure, plan: plan))
@@ -209,12 +216,14 @@ final class ExchangeRun {
     guard let client, let upstream else { return }
     copySent = 0
     isUploadStopped = false
-    let sendsExpect = (client.head?.expectsContinue ?? false) && !isRequestReceived && contentTaken == 0
+    let probes = exchange?.probes == true && !isRequestReceived && contentTaken == 0
+    let sendsExpect = (client.head?.expectsContinue ?? false) && !isRequestReceived && contentTaken == 0 || probes
+    probeDeadline = probes ? plan.probeWait.map { worker.loop.now + $0 } ?? .never : .never
     let request = ForwardedRequest(
       path: plan.path, hostLine: plan.hostLine, authorizationLine: carriesBearer ? bearerLine : [],
       keepsClientAuthorization: plan.keepsClientAuthorization, pseudonym: worker.routes.pseudonym,
       framing: plan.framing, sendsExpect: sendsExpect, idempotencyLine: plan.idempotencyLine,
-      asksForUpgrade: plan.asksForUpgrade)
+      asksForUpgrade: plan.asksForUpgrade, maxForwards: plan.maxForwards)
     let out = upstream.wire.stage(request.bytesMax(headBytes: client.headBytes))
     _ = client.withHead { head, bytes in request.write(head, bytes, into: out) }
     upstream.wire.beginSending(plan.framing)
@@ -241,6 +250,20 @@ final class ExchangeRun {
     worker.counters.replays += 1
     releaseHeldUpstream()
     openUpstream(fresh: plan.hasBody || !plan.facts.isSafe)
+  }
+
+  /// The upstream wants no expectation: it gets the request without one (SPEC §4). The body has not left.
+  private func resendUnprobed() {
+    probeDeadline = .never
+    releaseUpstream(isReusable: false)
+    openUpstream(fresh: true)
+  }
+
+  /// The upstream has not answered our expectation: the body leaves, and this origin is not asked again for a while.
+  func endProbe() {
+    probeDeadline = .never
+    plan.pool?.noteIgnoredExpectation()
+    advance()
   }
 
   /// The connection of a 401 that is not passed on goes back to the pool if all of the 401 is here.
@@ -290,6 +313,17 @@ final class ExchangeRun {
     advance()
   }
 
+  /// RFC 9110 §9.3.6: no content of ours, no framing; what follows is the tunnel's.
+  private func answerConnect() {
+    guard let client, let upstream else { return }
+    status = 200
+    client.wire.stage(64).append("HTTP/1.1 200 Connection established\r\n\r\n")
+    responsePhase = .body
+    openTunnel(client, upstream)
+    worker.counters.count(status: status)
+    advance()
+  }
+
   /// From a 101 on both sides carry bytes of another protocol (RFC 9110 §7.8): no framing, no more requests.
   private func openTunnel(_ client: ClientConnection, _ upstream: UpstreamConnection) {
     isTunnel = true
@@ -330,13 +364,30 @@ final class ExchangeRun {
     worker.counters.count(status: status)
     releaseUpstream(isReusable: false)
     let request = client.head
-    let closes = !(request?.isPersistent ?? false) || !isRequestReceived
-      || (request?.minorVersion == 0 && !plan.isGateway) || worker.isDraining
+    let closes = closesAfterOwnAnswer
     ProblemWriter.write(
       problem, to: client.wire, isHead: request?.method == .head, closes: closes,
       keepsHTTP10Alive: request?.minorVersion == 0 && !closes, now: WallClock.now)
     closesClient = closes
     end()
+  }
+
+  private func answerFinally(trace: [UInt8]?) {
+    guard let client else { return }
+    status = 200
+    worker.counters.count(status: status)
+    let closes = closesAfterOwnAnswer
+    ProblemWriter.writeFinal(
+      trace: trace, to: client.wire, closes: closes,
+      keepsHTTP10Alive: client.head?.minorVersion == 0 && !closes, now: WallClock.now)
+    closesClient = closes
+    end()
+  }
+
+  private var closesAfterOwnAnswer: Bool {
+    let request = client?.head
+    return !(request?.isPersistent ?? false) || !isRequestReceived || (request?.minorVersion == 0 && !plan.isGateway)
+      || worker.isDraining
   }
 
   private func abortClient() {
@@ -410,6 +461,7 @@ final class ExchangeRun {
     needsMoreHead = false
     isTunnel = false
     isHalfCloseDue = false
+    probeDeadline = .never
     closesClient = false
     clientFraming = .none
     headDeadline = .never
@@ -443,6 +495,7 @@ final class ExchangeRun {
   }
 
   func upstreamDeadlinePassed() {
+    if worker.loop.now >= probeDeadline { return endProbe() }
     switch responsePhase {
     case .none: break
     case .head: upstreamFailed(.responseTimedOut)

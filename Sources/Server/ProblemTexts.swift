@@ -17,7 +17,7 @@ enum ProblemTexts {
       remedy = "Correct the provider's settings, then reload bearerd or run 'bearerd session refresh'."
     case .storeUnwritable: remedy = "Nothing was sent; make the state directory writable."
     case .upstreamUnreachable, .upstreamTLS, .upstreamTimeout, .upstreamProtocol, .routeDenied, .connectDenied,
-      .crossSiteDenied, .misdirected, .loopDetected, .badRequest, .expectationFailed, .headerTooLarge, .targetTooLong,
+      .crossSiteDenied, .clientUnauthenticated, .misdirected, .loopDetected, .badRequest, .expectationFailed, .headerTooLarge, .targetTooLong,
       .bodyTooLarge, .requestTimeout:
       remedy = ""
     }
@@ -47,6 +47,7 @@ enum ProblemTexts {
         .overloaded, detail: "All connections to the upstream are in use.",
         remedy: "Try again, or raise limits.upstream_connections.", retryAfterSeconds: 1,
         proxyStatusError: "connection_limit_reached")
+    case .outOfDescriptors: outOfDescriptors
     case .addressNotAllowed:
       Problem(
         .routeDenied, detail: "The host leads to an address of this machine or its link.",
@@ -78,6 +79,37 @@ enum ProblemTexts {
       remedy: "Correct the chunked coding.")
   }
 
+  /// - Parameter isForward: the client uses bearerd as a proxy, not as the origin.
+  static func unauthenticated(_ isMissing: Bool, isForward: Bool) -> Problem {
+    Problem(
+      .clientUnauthenticated,
+      detail: isMissing ? "The request does not say which client it comes from." : "No client has this name and secret.",
+      remedy: isForward
+        ? "Send Proxy-Authorization: Basic with the name and the secret of a [client.NAME] (http_proxy=http://NAME:SECRET@…)."
+        : "Send the secret of a [client.NAME] in the field Bearerd-Client-Secret.",
+      status: isForward ? 407 : 401)
+  }
+
+  static func sessionNotForClient(_ name: String) -> Problem {
+    Problem(
+      .sessionMissing, detail: "This client may not use the session '\(name)'.",
+      remedy: "Add it to the client's sessions, or name another.", status: 403)
+  }
+
+  static let connectWithContent = Problem(
+    .badRequest, detail: "A CONNECT request cannot have content.", remedy: "Correct the program that sent it.")
+
+  static let malformedMaxForwards = Problem(
+    .badRequest, detail: "Max-Forwards is not one whole number.", remedy: "Correct the program that sent it.")
+
+  static let outOfDescriptors = Problem(
+    .overloaded, detail: "The process has no free file descriptor for a connection to the upstream.",
+    remedy: "Try again; raise the limit of open files (LimitNOFILE).", retryAfterSeconds: 1)
+
+  static let tooManyClients = Problem(
+    .overloaded, detail: "The limit of client connections is reached.",
+    remedy: "Try again; close idle connections, or raise limits.client_connections.", retryAfterSeconds: 1)
+
   static let unknownExpectation = Problem(
     .expectationFailed, detail: "The request has an expectation other than 100-continue.",
     remedy: "Leave the Expect field out.")
@@ -94,6 +126,10 @@ enum ProblemTexts {
         .connectDenied, detail: "A CONNECT tunnel hides the request, so no token could be added to it.",
         remedy: "Let the program ask for http:// instead of https:// through this proxy; bearerd itself speaks TLS "
           + "to the upstream.")
+    case .connectHost:
+      Problem(
+        .connectDenied, detail: "forward.connect_allow does not list this host and port.",
+        remedy: "Add it there, if programs may reach it without a token and unseen.")
     case .foreignHost:
       Problem(
         .misdirected, detail: "The Host field is neither a configured name nor a loopback name.",

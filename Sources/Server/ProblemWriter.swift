@@ -11,7 +11,7 @@ enum ProblemWriter {
     var head = "HTTP/1.1 \(problem.status) \(reasonPhrase(problem.status))\r\n"
     head += "Content-Type: application/problem+json\r\nContent-Length: \(content.utf8.count)\r\n"
     head += "Cache-Control: no-store\r\nDate: \(HTTPDate.format(now))\r\nProxy-Status: \(problem.proxyStatus)\r\n"
-    if let challenge = problem.challenge { head += "WWW-Authenticate: \(challenge)\r\n" }
+    if let challenge = problem.challenge { head += "\(challenge.field): \(challenge.value)\r\n" }
     if let seconds = problem.retryAfterSeconds { head += "Retry-After: \(seconds)\r\n" }
     if closes {
       head += "Connection: close\r\n"
@@ -21,6 +21,20 @@ enum ProblemWriter {
     head += "\r\n"
     if !isHead { head += content }
     wire.stage(head.utf8.count).append(utf8: head)
+  }
+
+  /// The 200 that ends a TRACE, with its content, or an OPTIONS whose `Max-Forwards` says that it ends here.
+  static func writeFinal(trace: [UInt8]?, to wire: HTTP1Wire, closes: Bool, keepsHTTP10Alive: Bool, now: WallTime) {
+    var head = "HTTP/1.1 200 OK\r\nContent-Length: \(trace?.count ?? 0)\r\nDate: \(HTTPDate.format(now))\r\n"
+    if trace != nil { head += "Content-Type: message/http\r\n" }
+    if closes {
+      head += "Connection: close\r\n"
+    } else if keepsHTTP10Alive {
+      head += "Connection: keep-alive\r\n"
+    }
+    let out = wire.stage(head.utf8.count + 2 + (trace?.count ?? 0))
+    out.append(utf8: head + "\r\n")
+    if let trace { out.append(array: trace) }
   }
 
   /// RFC 9110 §15; only for what bearerd itself can answer, and the statuses a configuration may choose.

@@ -1,4 +1,5 @@
 import BearerPolicy
+import Chronology
 import Configuration
 import HTTPSyntax
 import ProxyCore
@@ -20,6 +21,10 @@ struct RequestPlan {
     writes: .idempotencyKey, hasBody: false, isSafe: false)
   /// False for a body that must not be kept (`Bearerd-Replayable: false`, or no token that could be refused).
   var keepsCopy = false
+  /// How long the body waits for the answer to our expectation; nil where bearerd has none.
+  var probeWait: Interval?
+  /// In place of the client's `Max-Forwards`.
+  var maxForwards: UInt64?
   /// The client asks to switch protocols: a 101 opens a tunnel.
   var asksForUpgrade = false
   var expiredStatus = 401
@@ -48,24 +53,79 @@ struct RequestPlan {
 enum PlannedRequest {
   case planned(RequestPlan)
   case refused(Problem)
+  /// `Max-Forwards` is used up: a 200 of our own, to TRACE with the request as its content.
+  case final(trace: [UInt8]?)
 }
 
 /// From a head to a plan; allocates nothing for a request that carries no control fields.
 enum RequestPlanner {
   static func plan(_ head: RequestHead, _ bytes: RawSpan, worker: Worker, client: ClientConnection) -> PlannedRequest {
+    let caller: Caller
+    switch identify(head, bytes, worker, client) {
+    case .failure(let problem): return .refused(problem)
+    case .success(let identified): caller = identified
+    }
     if head.hasUnknownExpectation { return .refused(ProblemTexts.unknownExpectation) }
-    switch Router.route(head, bytes, table: worker.routes, isTCP: client.isTCP) {
+    let route = Router.route(head, bytes, table: worker.routes, isTCP: client.isTCP)
+    if case .denied(let denial) = route { return .refused(ProblemTexts.denied(denial)) }
+    var maxForwards: UInt64?
+    switch MaxForwards.read(head, bytes) {
+    case .unlimited: break
+    case .forward(let number): maxForwards = number
+    case .ended: return .final(trace: head.method == .trace ? TraceContent.make(head, bytes) : nil)
+    case .malformed: return .refused(ProblemTexts.malformedMaxForwards)
+    }
+    var planned: PlannedRequest
+    switch route {
     case .denied(let denial): return .refused(ProblemTexts.denied(denial))
+    case .tunnel(let authority): return tunnel(authority, head, bytes, worker)
     case .passThrough(let scheme, let authority, let path):
-      return passThrough(scheme, authority, path, head, bytes, worker)
+      planned = passThrough(scheme, authority, path, head, bytes, worker)
     case .upstream(let index, let path, let isGateway):
-      return toUpstream(index, path, isGateway, head, bytes, worker, client)
+      planned = toUpstream(index, path, isGateway, head, bytes, worker, client, caller)
+    }
+    if maxForwards != nil, case .planned(var plan) = planned {
+      plan.maxForwards = maxForwards
+      planned = .planned(plan)
+    }
+    return planned
+  }
+
+  // MARK: the client
+
+  /// Who asks: nobody known, the user name of `Proxy-Authorization`, or one of the configuration's clients.
+  private struct Caller {
+    var userName: String?
+    /// Patterns of the sessions that it may use; nil: any that the upstream accepts.
+    var sessions: [String]?
+
+    func mayUse(_ name: String) -> Bool { sessions?.contains { SessionPattern.matches($0, name) } ?? true }
+  }
+
+  /// In forward mode a client that authenticates, or a user name that chooses a session (SPEC §2); before anything is
+  /// told of routes.
+  private static func identify(
+    _ head: RequestHead, _ bytes: RawSpan, _ worker: Worker, _ client: ClientConnection
+  ) -> Result<Caller, Problem> {
+    let first = head.target.isEmpty ? 0 : bytes.byte(at: head.target.start)
+    let isForward = head.method == .connect || first != UInt8(ascii: "/") && first != UInt8(ascii: "*")
+    guard client.authenticates else {
+      guard isForward, head.firstIndex(of: .proxyAuthorization) != nil else { return .success(Caller()) }
+      let user = BasicCredentials.read(head, bytes)?.userName ?? []
+      return .success(Caller(userName: user.isEmpty ? nil : String(decoding: user, as: UTF8.self)))
+    }
+    switch worker.plan.clients.judge(head, bytes, isForward: isForward) {
+    case .missing: return .failure(ProblemTexts.unauthenticated(true, isForward: isForward))
+    case .wrong: return .failure(ProblemTexts.unauthenticated(false, isForward: isForward))
+    case .client(let index): return .success(Caller(sessions: worker.settings.clients[index].sessions))
     }
   }
 
+  // MARK: an upstream
+
   private static func toUpstream(
     _ index: Int, _ path: ByteRange, _ isGateway: Bool, _ head: RequestHead, _ bytes: RawSpan, _ worker: Worker,
-    _ client: ClientConnection
+    _ client: ClientConnection, _ caller: Caller
   ) -> PlannedRequest {
     let upstream = worker.plan.upstreams[index]
     let rule = worker.routes.upstreams[index].rule(for: bytes.extracting(path.offsets))
@@ -92,9 +152,13 @@ enum RequestPlanner {
     }
     plan.keepsClientAuthorization = auth == .none
     if auth != .none {
-      switch session(controls, rule.ruleIndex, upstream, client, index, worker) {
+      switch session(controls, caller, rule.ruleIndex, upstream, client, index, worker) {
       case .failure(let problem): return .refused(problem)
       case .success(let session): plan.session = session
+      }
+      if caller.sessions != nil, let session = plan.session {
+        let name = worker.name(of: session)
+        if !caller.mayUse(name) { return .refused(ProblemTexts.sessionNotForClient(name)) }
       }
     }
     plan.keepsCopy = auth != .none && controls.isReplayable != false && controls.retry != .deny
@@ -104,8 +168,24 @@ enum RequestPlanner {
       plan.idempotencyLine = Array("Idempotency-Key: \(UUIDText.random())\r\n".utf8)
       plan.facts.hasIdempotencyKey = true
     }
+    if probes(plan, head, controls, rule, worker) {
+      plan.facts.probes = true
+      plan.probeWait = worker.settings.uploads.probeWait
+    }
     if isGateway { plan.setGatewayText(head, bytes, upstream) }
     return .planned(plan)
+  }
+
+  /// Whether bearerd asks before a body leaves that could not be sent again after a 401 (SPEC §4).
+  private static func probes(
+    _ plan: RequestPlan, _ head: RequestHead, _ controls: ControlFields, _ rule: RouteTable.Upstream.Applied,
+    _ worker: Worker
+  ) -> Bool {
+    guard worker.settings.uploads.probe == .expect, plan.hasBody, plan.facts.auth != .none, !head.expectsContinue,
+      controls.retry != .deny, rule.retry != .never
+    else { return false }
+    let mayBeCopied = plan.keepsCopy && plan.contentLength.map { $0 <= worker.settings.replay.maxBodyBytes } ?? false
+    return !mayBeCopied && !(plan.pool?.ignoresExpectations ?? true)
   }
 
   /// Only HTTP/1.1 can switch (RFC 9110 §7.8), and a request with content would have to be sent first.
@@ -131,12 +211,12 @@ enum RequestPlanner {
       pathRetry: rule.retry, writes: writes, hasBody: hasBody, isSafe: head.method.isSafe)
   }
 
-  /// SPEC §2, first that applies: the client's field, the path rule, the upstream's own, a pool.
+  /// SPEC §2, first that applies: the client's field, its user name, the path rule, the upstream's own, a pool.
   private static func session(
-    _ controls: ControlFields, _ ruleIndex: Int?, _ upstream: ServerPlan.UpstreamPlan, _ client: ClientConnection,
+    _ controls: ControlFields, _ caller: Caller, _ ruleIndex: Int?, _ upstream: ServerPlan.UpstreamPlan, _ client: ClientConnection,
     _ index: Int, _ worker: Worker
   ) -> Result<SessionReference?, Problem> {
-    if let name = controls.session {
+    if let name = controls.session ?? caller.userName {
       guard upstream.settings.accepts(session: name) else {
         return .failure(ProblemTexts.sessionNotAccepted(name, upstream.settings.name))
       }
@@ -156,7 +236,22 @@ enum RequestPlanner {
     return .success(.slot(slot))
   }
 
-  // MARK: unmatched hosts
+  // MARK: tunnels and unmatched hosts
+
+  private static func tunnel(_ authority: Authority, _ head: RequestHead, _ bytes: RawSpan, _ worker: Worker)
+    -> PlannedRequest
+  {
+    // RFC 9110 §9.3.6: content has no meaning here, so what followed could be read as the tunnel's first bytes.
+    if head.framing != .none { return .refused(ProblemTexts.connectWithContent) }
+    var plan = RequestPlan()
+    plan.facts.isTunnel = true
+    let host = bytes.extracting(authority.host.offsets).string
+    switch worker.tunnelPool(to: Origin(scheme: .http, host: host, port: authority.port ?? 443)) {
+    case .failure(let problem): return .refused(problem)
+    case .success(let pool): plan.pool = pool
+    }
+    return .planned(plan)
+  }
 
   private static func passThrough(
     _ scheme: Scheme, _ authority: Authority, _ path: ByteRange, _ head: RequestHead, _ bytes: RawSpan,

@@ -10,6 +10,7 @@ public struct ServerPlan: Sendable {
   public let configuration: Configuration
   let routes: RouteTable
   let upstreams: [UpstreamPlan]
+  let clients: ClientTable
   /// The pools' sessions when the plan was made; later ones come to the loops by the same epoch.
   let pools: SessionPools.Snapshot
 
@@ -51,6 +52,8 @@ public struct ServerPlan: Sendable {
     }
     upstreams = plans
     routes = Self.routes(configuration, pseudonym: pseudonym)
+    clients = ClientTable(
+      configuration.clients.map { ClientTable.Client(name: Array($0.name.utf8), secret: $0.secret) })
   }
 
   private static func routes(_ configuration: Configuration, pseudonym: String) -> RouteTable {
@@ -72,6 +75,8 @@ public struct ServerPlan: Sendable {
       configuration.browserGuard.hostNames + configuration.upstreams.flatMap { $0.hosts.map { hostOnly($0) } }
     return RouteTable(
       upstreams: upstreams, unmatched: configuration.forward.unmatched == .pass ? .pass : .deny,
+      connect: configuration.forward.connect == .tunnel
+        ? .tunnel(configuration.forward.connectAllow.map(RouteTable.HostName.init)) : .deny,
       browserGuard: BrowserGuard(
         allowedOrigins: configuration.browserGuard.allowedOrigins.map { Array($0.utf8) },
         hostNames: names.map { Array($0.utf8) }),

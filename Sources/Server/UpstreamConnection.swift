@@ -72,6 +72,7 @@ final class UpstreamPool {
   private var connectors: [ObjectIdentifier: Connector] = [:]
   private var waiting: [Waiter] = []
   private var isRetired = false
+  private var expectationsIgnoredUntil = Instant(nanoseconds: 0)
 
   struct Limits {
     var connectionsMax: Int
@@ -89,6 +90,8 @@ final class UpstreamPool {
   /// A connection that answered this recently is taken to be alive for a request that may not be sent twice.
   private static let trustedIdle = Interval.seconds(2)
   private static let waitingMax = 4096
+  /// SPEC §4: an origin that has ignored an expectation is not asked again before.
+  private static let ignoredTime = Interval.seconds(600)
 
   init(loop: EventLoop, resolver: Resolver, target: DialTarget, limits: Limits) {
     self.loop = loop
@@ -99,6 +102,11 @@ final class UpstreamPool {
 
   var connectionCount: Int { openCount }
   var idleCount: Int { idle.count }
+
+  /// The origin has been seen to ignore `Expect: 100-continue`.
+  var ignoresExpectations: Bool { loop.now < expectationsIgnoredUntil }
+
+  func noteIgnoredExpectation() { expectationsIgnoredUntil = loop.now + Self.ignoredTime }
 
   enum Offer {
     case connection(UpstreamConnection)
@@ -215,7 +223,8 @@ extension UpstreamFailure {
     switch fault {
     case .nameResolution(let reason): self = .unreachable(reason)
     case .addressNotAllowed: self = .addressNotAllowed
-    case .refused(let fault): self = .unreachable(fault.description)
+    case .refused(let fault):
+      self = fault.isDescriptorExhaustion ? .outOfDescriptors : .unreachable(fault.description)
     case .connectTimedOut, .handshakeTimedOut: self = .connectTimedOut
     case .tls(let reason): self = .tls(reason)
     case .cancelled: self = .unreachable("cancelled")

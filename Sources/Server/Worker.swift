@@ -50,6 +50,8 @@ public final class Worker: @unchecked Sendable {
   private var spareRequestHeads: [RequestHead] = []
   private var spareResponseHeads: [ResponseHead] = []
   private var passPools: [Origin: UpstreamPool] = [:]
+  /// For CONNECT: no connection of theirs is ever given back.
+  private var tunnelPools: [Origin: UpstreamPool] = [:]
   private let trailerLines = TrailerLines(limits: HeadLimits())
   private let loopCount: Int
   private let passTLS: TLSClientContext?
@@ -58,6 +60,8 @@ public final class Worker: @unchecked Sendable {
   private static let sparesMax = 256
   /// Origins that no upstream claims and that have a pool at a time.
   private static let passPoolsMax = 128
+  /// Connections beyond the limit that are told so, rather than closed without a word.
+  private static let surplusMax = 256
 
   public init(
     loop: EventLoop, loopCount: Int, plan: ServerPlan, keeper: SessionKeeper, resolver: Resolver,
@@ -102,18 +106,7 @@ public final class Worker: @unchecked Sendable {
 
   func passPool(for origin: Origin) -> Result<UpstreamPool, Problem> {
     if let pool = passPools[origin] { return .success(pool) }
-    if passPools.count >= Self.passPoolsMax {
-      for (origin, pool) in passPools where pool.connectionCount == pool.idleCount {
-        pool.retire()
-        passPools[origin] = nil
-      }
-      if passPools.count >= Self.passPoolsMax {
-        return .failure(
-          Problem(
-            .overloaded, detail: "Too many different hosts are in use.", remedy: "Try again later.",
-            retryAfterSeconds: 1))
-      }
-    }
+    if let problem = makeRoom(in: &passPools) { return .failure(problem) }
     let listed = settings.forward.passAllow
     let isListed = listed.contains(origin.bracketedHost) || listed.contains("\(origin.bracketedHost):\(origin.port)")
     let pool = makePool(
@@ -125,18 +118,45 @@ public final class Worker: @unchecked Sendable {
     return .success(pool)
   }
 
+  func tunnelPool(to origin: Origin) -> Result<UpstreamPool, Problem> {
+    if let pool = tunnelPools[origin] { return .success(pool) }
+    if let problem = makeRoom(in: &tunnelPools) { return .failure(problem) }
+    let pool = makePool(
+      DialTarget(
+        host: origin.host, port: origin.port, tls: nil, connectTimeout: settings.timeouts.connect,
+        handshakeTimeout: settings.timeouts.tlsHandshake))
+    tunnelPools[origin] = pool
+    return .success(pool)
+  }
+
+  /// Room for one more pool; a problem where all are in use.
+  private func makeRoom(in pools: inout [Origin: UpstreamPool]) -> Problem? {
+    if pools.count < Self.passPoolsMax { return nil }
+    for (origin, pool) in pools where pool.connectionCount == pool.idleCount {
+      pool.retire()
+      pools[origin] = nil
+    }
+    if pools.count < Self.passPoolsMax { return nil }
+    return Problem(
+      .overloaded, detail: "Too many different hosts are in use.", remedy: "Try again later.", retryAfterSeconds: 1)
+  }
+
   // MARK: clients
 
   /// A connection handed over by the acceptor; call on the loop.
-  public func accept(_ descriptor: consuming Descriptor, isTCP: Bool) {
+  ///
+  /// - Parameter authenticates: each request must say which client it comes from.
+  public func accept(_ descriptor: consuming Descriptor, isTCP: Bool, authenticates: Bool) {
     counters.clientsAccepted += 1
-    if isDraining || clients.count >= max(1, settings.limits.clientConnections / loopCount) {
-      // Closed at once: at the limit of connections there is nobody to write an answer.
-      counters.clientsRefused += 1
-      return
-    }
+    let connectionsMax = max(1, settings.limits.clientConnections / loopCount)
+    let isSurplus = clients.count >= connectionsMax
+    if isSurplus { counters.clientsRefused += 1 }
+    // Beyond what can be told so: closed at once.
+    if isDraining || clients.count >= connectionsMax + Self.surplusMax { return }
     if isTCP { SocketOptions.setNoDelay(descriptor.raw) }
-    ClientConnection(Channel(descriptor), worker: self, isTCP: isTCP).start()
+    ClientConnection(
+      Channel(descriptor), worker: self, isTCP: isTCP, authenticates: authenticates, isSurplus: isSurplus
+    ).start()
   }
 
   func clientOpened(_ client: ClientConnection) {
@@ -210,6 +230,8 @@ public final class Worker: @unchecked Sendable {
     for pool in pools { pool.retire() }
     for pool in passPools.values { pool.retire() }
     passPools = [:]
+    for pool in tunnelPools.values { pool.retire() }
+    tunnelPools = [:]
     self.plan = plan
     sessionPools = newestPools.epoch == plan.pools.epoch ? newestPools : plan.pools
     // A picked session is remembered by its upstream's index, which may be another upstream's now (I6).
@@ -283,12 +305,7 @@ public final class Worker: @unchecked Sendable {
     let target = client.withHead { head, bytes in
       (head.methodRange.string(in: bytes), Self.pathText(run.plan, head, bytes))
     }
-    let session: String
-    switch run.plan.session {
-    case .slot(let slot): session = slotName(slot)
-    case .named(let name): session = name
-    case nil: session = ""
-    }
+    let session = run.plan.session.map(name) ?? ""
     logAccess(
       AccessRecord(
         id: run.serial, loop: index, method: target?.0 ?? "",
@@ -297,6 +314,13 @@ public final class Worker: @unchecked Sendable {
         path: target?.1 ?? "", session: session, generation: run.attachedGeneration ?? 0, status: run.status,
         isReplay: run.exchange?.isReplay ?? false, waitedForBearer: run.waitedForBearer, note: run.note,
         bytesReceived: run.contentTaken, duration: loop.now.since(run.startedAt)))
+  }
+
+  func name(of session: SessionReference) -> String {
+    switch session {
+    case .slot(let slot): slotName(slot)
+    case .named(let name): name
+    }
   }
 
   private static func pathText(_ plan: RequestPlan, _ head: RequestHead, _ bytes: RawSpan) -> String {

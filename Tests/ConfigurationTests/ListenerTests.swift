@@ -1,3 +1,4 @@
+import BearerPolicy
 import Configuration
 import Testing
 
@@ -11,7 +12,7 @@ import Testing
       ("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "::1"),
     ])
   func loopback(_ address: String, _ host: String) throws {
-    guard case .tcp(let read)? = try configuration("[[listener]]\ntcp = \"\(address)\"").listeners.first else {
+    guard case .tcp(let read, allowsRemote: false)? = try configuration("[[listener]]\ntcp = \"\(address)\"").listeners.first else {
       Issue.record("no TCP listener")
       return
     }
@@ -27,7 +28,7 @@ import Testing
     #expect(
       found == [
         "`listener[0].tcp`: found \"\(address)\", expected a loopback address "
-          + "(clients cannot be authenticated over TCP: listen on loopback or on a Unix socket)"
+          + "(`allow_remote = true` and a [client.NAME] open it to programs that authenticate)"
       ])
   }
 
@@ -63,7 +64,7 @@ import Testing
       try configuration(text).listeners == [
         .unix(path: "/run/a.sock", mode: 0o660, allowedUIDs: nil),
         .unix(path: "/run/b.sock", mode: 0o600, allowedUIDs: [0, 4_294_967_295]),
-        .systemd(name: nil), .systemd(name: "http"),
+        .systemd(name: nil, allowsRemote: false), .systemd(name: "http", allowsRemote: false),
       ])
   }
 
@@ -98,6 +99,69 @@ import Testing
         "`listener[0].unix`: found 108 bytes, expected a path of at most 107 bytes"),
     ])
   func refused(_ refusal: Refusal) { #expect(errors(refusal.text) == [refusal.error]) }
+
+  @Test("beyond loopback with allow_remote, and only with clients that authenticate") func remote() throws {
+    let listener = "[[listener]]\ntcp = \"0.0.0.0:8180\"\nallow_remote = true\n[[listener]]\nsystemd = true\nallow_remote = true\n"
+    #expect(
+      errors(listener) == [
+        "`listener[0].allow_remote`: needs a [client.NAME], so that not everybody may use the tokens",
+        "`listener[1].allow_remote`: needs a [client.NAME], so that not everybody may use the tokens",
+      ])
+    let client = "[client.ci]\nsecret_file = \"/s\"\n"
+    let files = ["/s": "0123456789abcdef\n"]
+    #expect(
+      try configuration(listener + client, files: files).listeners == [
+        .tcp(Configuration.HostPort(host: "0.0.0.0", port: 8180), allowsRemote: true),
+        .systemd(name: nil, allowsRemote: true),
+      ])
+    #expect(
+      errors("[[listener]]\ntcp = \"gateway.test:80\"\nallow_remote = true\n" + client, files: files) == [
+        "`listener[0].tcp`: found \"gateway.test:80\", expected an IP address to listen on, not a name"
+      ])
+    #expect(
+      errors("[[listener]]\nunix = \"/a\"\nallow_remote = true\n" + client, files: files) == [
+        "`listener[0].allow_remote`: has no effect on a Unix socket, which is always local"
+      ])
+  }
+
+  @Test("clients: secrets from files, long enough, each its own") func clients() throws {
+    let text = """
+      [client.ci]
+      secret_file = "/ci"
+      sessions = ["ci-*"]
+      [client.dev]
+      secret_file = "/dev"
+      """
+    let read = try configuration(text, files: ["/ci": "0123456789abcdef\n", "/dev": "fedcba9876543210"]).clients
+    #expect(read.map(\.name) == ["ci", "dev"])
+    #expect(read.map(\.secret) == [Secret("0123456789abcdef"), Secret("fedcba9876543210")])
+    #expect(read.map(\.sessions) == [["ci-*"], nil])
+    #expect(
+      errors(text, files: ["/ci": "short", "/dev": "short"]) == [
+        "`client.ci.secret_file`: /ci: holds less than 16 bytes",
+        "`client.dev.secret_file`: /dev: holds less than 16 bytes",
+        "`client.dev.secret_file`: holds the same secret as that of `client.ci`",
+      ])
+    #expect(
+      errors("[client.ci]\nsecret = \"x\"") == [
+        "`client.ci.secret_file` is missing: expected the file that holds the client's secret",
+        "unknown key `client.ci.secret`",
+      ])
+  }
+
+  @Test(
+    "CONNECT: tunnels need their list",
+    arguments: [
+      Refusal(
+        "[forward]\nconnect = \"tunnel\"",
+        "`forward.connect_allow` is missing: expected the hosts that tunnels may lead to, such as [\"example.com\"]"),
+      Refusal(
+        "[forward]\nconnect_allow = [\"a.test\"]",
+        "`forward.connect_allow`: has no effect unless `forward.connect` is \"tunnel\""),
+      Refusal("[forward]\nconnect = \"on\"", "`forward.connect`: found \"on\", expected one of \"deny\", \"tunnel\""),
+      Refusal("[uploads]\nprobe = \"on\"", "`uploads.probe`: found \"on\", expected one of \"off\", \"expect\""),
+    ])
+  func connect(_ refusal: Refusal) { #expect(errors(refusal.text) == [refusal.error]) }
 
   @Test("the admin listener is loopback, or off") func admin() throws {
     #expect(try configuration("").admin == Configuration.HostPort(host: "127.0.0.1", port: 8181))

@@ -146,6 +146,35 @@ import Testing
     #expect(line == 2 && found == column)
   }
 
+  @Test(
+    "a bracket that closes nothing is an error, not the end of the process",
+    arguments: [
+      ("x = [}", "}", 6), ("x = [1, }", "}", 9), ("x = [[]}", "}", 8), ("x = {a = [}}", "}", 11), ("x = 1]", "]", 6),
+      ("x = { a = 1 ]", "]", 13), ("x = [\"]\", '}', }", "}", 16), ("x = [ # ]", nil, 0),
+      ("x = \"\"\"]\"\"\"\"\"}", "}", 14),
+    ])
+  func strayBracket(_ text: String, _ bracket: Character?, _ column: Int) {
+    let found = errors("loops = 1\n\(text)\n")
+    #expect(found.count == 1)
+    guard let bracket else { return }
+    #expect(found.first == "line 2, column \(column): '\(bracket)' closes nothing here", "\(found)")
+  }
+
+  @Test("brackets in strings and comments are text")
+  func bracketsInText() {
+    let text = """
+      # ] }
+      pseudonym = "a]" # }
+      x = '}'
+      y = \"\"\"
+      ] \\\" }\"\"\"
+      z = '''
+      ]\\'''
+      """
+    let found = errors(text)
+    #expect(!found.contains { $0.contains("closes nothing") }, "\(found)")
+  }
+
   @Test("a syntax error is one line, whatever the file holds where the parser stops")
   func oneLine() {
     let found = errors("loops = t\u{1}\u{7F}\u{B}\n")
@@ -200,7 +229,7 @@ import Testing
     expected.providerConnections = read.providerConnections
     #expect(read == expected)
     #expect(read.upstreams.isEmpty)
-    #expect(read.listeners == [.tcp(Configuration.HostPort(host: "127.0.0.1", port: 8180))])
+    #expect(read.listeners == [.tcp(Configuration.HostPort(host: "127.0.0.1", port: 8180), allowsRemote: false)])
   }
 
   @Test("defaults are those of SPEC §9, §4 and §3") func defaults() throws {

@@ -27,7 +27,7 @@ private enum Shipped {
   ]
 
   static func parse(_ text: String) throws -> Configuration {
-    let result = Configuration.parse(text, environment: environment) { _ in .success(Array("a-secret".utf8)) }
+    let result = Configuration.parse(text, environment: environment) { _ in .success(Array("a-secret-for-all".utf8)) }
     switch result {
     case .success(let configuration): return configuration
     case .failure(let errors):
@@ -120,7 +120,7 @@ private enum Shipped {
     #expect(partner.acceptedSessions == ["partner"])
     #expect(partner.paths.first?.auth == Configuration.Upstream.Auth.none)
     #expect(read.providers["partner"]?.clientAuthentication == .basic)
-    #expect(read.providers["partner"]?.oauthClientSecret == Secret("a-secret"))
+    #expect(read.providers["partner"]?.oauthClientSecret == Secret("a-secret-for-all"))
     #expect(
       read.providerConnections["partner"]?.secretFiles["client_secret"]
         == "/run/credentials/bearerd.service/partner-secret")

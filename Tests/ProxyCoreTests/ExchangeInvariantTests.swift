@@ -97,7 +97,7 @@ struct ReplayInvariantTests {
         auth: random.pick([.required, .optional, .none]), method: random.pick([.getHeadOptions, .other]),
         hasIdempotencyKey: random.pick([true, false]), clientRetry: random.pick([nil, .allow, .deny]),
         pathRetry: random.pick([.default, .never, .always]), writes: random.pick([.always, .idempotencyKey]),
-        hasBody: random.pick([true, false]), isSafe: random.pick([true, false]))
+        hasBody: random.pick([true, false]), isSafe: random.pick([true, false]), probes: random.pick([true, false]))
       walk(facts, &random)
     }
   }
@@ -106,6 +106,7 @@ struct ReplayInvariantTests {
     var exchange = Exchange(facts)
     var replays = 0
     var retries = 0
+    var resends = 0
     var held: UInt64?
     var next = exchange.handle(.began, body: noBody)
     for _ in 0..<60 where !exchange.hasEnded {
@@ -116,16 +117,16 @@ struct ReplayInvariantTests {
           .bearer(.ready(generation: 5)), .bearer(.ready(generation: 6)),
           .bearer(.unavailable(Event.refusal)),
         ])
-      case .openUpstream, .discardAndReopen:
+      case .openUpstream, .discardAndReopen, .resendUnprobed:
         input = random.pick([.upstreamOpened, .upstreamOpened, Event.unreachable.input])
       case .sendRequest:
         input = random.pick([
-          .responseHead(status: 401), .responseHead(status: 403),
+          .responseHead(status: 401), .responseHead(status: 403), .responseHead(status: 417),
           .upstreamFailed(.closedBeforeResponse(reused: true)),
           .upstreamFailed(.closedBeforeResponse(reused: true)),
         ])
       case .relayResponse: input = random.pick([.responseEnded, .responseBroke, .clientAborted])
-      case .answer, .answerUpstreamFailure, .answerClientFault, .abortClient, .abortUpstream, .finish,
+      case .answer, .answerUpstreamFailure, .answerClientFault, .abortClient, .abortUpstream, .finish, .openTunnel,
         .nothing:
         Issue.record("\(next) must end the exchange")
         return
@@ -137,12 +138,17 @@ struct ReplayInvariantTests {
       if case .holdResponse(let rejected) = next { held = rejected }
       if case .discardAndReopen = next { replays += 1 }
       if wasSent, case .openUpstream = next { retries += 1 }
+      if case .resendUnprobed = next {
+        resends += 1
+        #expect(input == .responseHead(status: 417) && !body.hasLeft && !exchange.probes)
+      }
       if replays > 0, case .sendRequest(let generation) = next, let generation, let held {
         #expect(generation > held)
       }
     }
     #expect(exchange.hasEnded)
     #expect(replays <= 1)
+    #expect(resends <= (facts.probes ? 1 : 0))
     #expect(retries <= (facts.isSafe && !facts.hasBody ? 1 : 0))
   }
 }

@@ -152,7 +152,8 @@ private typealias Row = (standing: Standing, event: Event, action: Exchange.Acti
     switch action {
     case .answer, .answerUpstreamFailure, .answerClientFault, .abortClient, .abortUpstream, .finish: true
     case .nothing: standing == .ended
-    case .resolveBearer, .openUpstream, .sendRequest, .holdResponse, .discardAndReopen, .relayResponse, nil:
+    case .resolveBearer, .openUpstream, .sendRequest, .holdResponse, .discardAndReopen, .relayResponse,
+      .resendUnprobed, .openTunnel, nil:
       false
     }
   }

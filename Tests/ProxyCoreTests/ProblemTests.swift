@@ -23,7 +23,7 @@ import Testing
   @Test("a 401 carries the challenge of RFC 6750 §3, other statuses none")
   func challenge() {
     #expect(
-      Problem(.sessionExpired, detail: "over", remedy: "").challenge?.hasPrefix(
+      Problem(.sessionExpired, detail: "over", remedy: "").challenge?.value.hasPrefix(
         "Bearer realm=\"bearerd\", error=\"invalid_token\"") == true)
     #expect(Problem(.sessionExpired, detail: "over", remedy: "", status: 511).challenge == nil)
     #expect(Problem(.upstreamTimeout, detail: "late", remedy: "").challenge == nil)

@@ -11,6 +11,7 @@ func routed(_ bytes: [UInt8], _ table: RouteTable, isTCP: Bool = true) -> String
       "\(index) \(path.string(in: view)) \(isGateway ? "gateway" : "forward")"
     case .passThrough(let scheme, let authority, let path):
       "pass \(scheme.name) \(authority.host.string(in: view)) \(authority.port.map { "\($0)" } ?? "-") \(path.string(in: view))"
+    case .tunnel(let authority): "tunnel \(authority.host.string(in: view)) \(authority.port ?? 0)"
     case .denied(let denial): "denied \(denial)"
     }
   }
@@ -28,10 +29,10 @@ func upstream(
 
 func table(
   _ upstreams: [RouteTable.Upstream], unmatched: RouteTable.Unmatched = .deny, allowedOrigins: [String] = [],
-  hostNames: [String] = []
+  hostNames: [String] = [], connect: RouteTable.Connect = .deny
 ) -> RouteTable {
   RouteTable(
-    upstreams: upstreams, unmatched: unmatched,
+    upstreams: upstreams, unmatched: unmatched, connect: connect,
     browserGuard: BrowserGuard(
       allowedOrigins: allowedOrigins.map { Array($0.utf8) }, hostNames: hostNames.map { Array($0.utf8) }),
     pseudonym: Array("here-1f".utf8))

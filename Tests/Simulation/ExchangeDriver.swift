@@ -90,6 +90,7 @@ final class ExchangeDriver {
     case .sendRequest(let generation): sendRequest(generation)
     case .holdResponse(let rejected): hold(rejected)
     case .discardAndReopen: replay()
+    case .resendUnprobed, .openTunnel: preconditionFailure("nothing here probes or asks for a tunnel")
     case .relayResponse: relay()
     case .answer(let refusal): end("answered: \(refusal.detail)")
     case .answerUpstreamFailure(let failure): end("answered: \(failure)")

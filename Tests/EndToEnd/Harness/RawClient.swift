@@ -22,6 +22,13 @@ final class RawClient {
     if code != 0 { throw Refused(code: errno) }
   }
 
+  /// A connection that is there already, such as one that was accepted.
+  init(taking descriptor: Int32) {
+    self.descriptor = descriptor
+    var limit = timeval(tv_sec: 20, tv_usec: 0)
+    setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+  }
+
   deinit { leave() }
 
   /// Closes the connection, now rather than at the end of the test.

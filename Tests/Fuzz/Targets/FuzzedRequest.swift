@@ -21,6 +21,7 @@ struct FuzzedRequest {
   private var sends: [UInt64?] = []
   private var statuses: [Int] = []
   private var replays = 0
+  private var resends = 0
   private var finalAnswers = 0
   private var hasSeen403 = false
 
@@ -33,7 +34,7 @@ struct FuzzedRequest {
       auth: source.pick([.required, .optional, .none]), method: bits & 2 == 0 ? .getHeadOptions : .other,
       hasIdempotencyKey: bits & 4 != 0, clientRetry: source.pick([nil, .allow, .deny]),
       pathRetry: source.pick([.default, .always, .never]), writes: bits & 8 == 0 ? .idempotencyKey : .always,
-      hasBody: bits & 1 == 1, isSafe: bits & 2 == 0)
+      hasBody: bits & 1 == 1, isSafe: bits & 2 == 0, probes: bits & 65 == 65)
     copy =
       bits & 1 == 0
       ? nil
@@ -75,19 +76,19 @@ struct FuzzedRequest {
     default: break
     }
     switch last {
-    case .openUpstream, .discardAndReopen:
+    case .openUpstream, .discardAndReopen, .resendUnprobed:
       let failure: Exchange.Input = .upstreamFailed(.unreachable("refused"))
       try handle(source.next(below: 6) == 0 ? failure : .upstreamOpened, &session)
     case .sendRequest:
       switch source.next(below: 6) {
       case 0: try handle(.upstreamFailed(.closedBeforeResponse(reused: source.flag())), &session)
       case 1: try handle(.upstreamFailed(.responseTimedOut), &session)
-      default: try handle(.responseHead(status: source.pick([401, 200, 403, 401, 500, 401])), &session)
+      default: try handle(.responseHead(status: source.pick([401, 200, 403, 401, 417, 401])), &session)
       }
     case .holdResponse: try handle(source.flag() ? .responseEnded : .responseBroke, &session)
     case .relayResponse: try handle(source.next(below: 4) == 0 ? .responseBroke : .responseEnded, &session)
     case .resolveBearer, .answer, .answerUpstreamFailure, .answerClientFault, .abortClient, .abortUpstream, .finish,
-      .nothing:
+      .openTunnel, .nothing:
       break
     }
   }
@@ -137,6 +138,14 @@ struct FuzzedRequest {
       try require(standingBefore.isReplayable || taken == 0, "I3: a body that left and was not kept is not replayed")
       isOpen = false
       sent = 0
+    case .resendUnprobed:
+      resends += 1
+      try require(facts.probes, "a 417 to the client's own expectation is the client's")
+      try requireEqual(resends, 1, "the expectation is given up once")
+      try requireEqual(statuses.last, 417, "only a 417 is answered so")
+      try requireEqual(taken, 0, "I3: the body has not left")
+      isOpen = false
+    case .openTunnel: throw Broken(description: "nobody asked for a tunnel")
     case .sendRequest(let generation): try send(generation)
     case .relayResponse:
       finalAnswers += 1
@@ -160,7 +169,7 @@ struct FuzzedRequest {
   private mutating func send(_ generation: UInt64?) throws {
     if replays > 0 {
       let before = sends.compactMap { $0 }.max() ?? 0
-      let isRetry = sends.last == generation && statuses.count == 1 && sends.count > 1
+      let isRetry = sends.last == generation && (statuses.count == 1 && sends.count > 1 || statuses.last == 417)
       try require(isRetry || (generation ?? 0) > before, "I2: a replay carries a newer generation")
     }
     if facts.auth == .none { try require(generation == nil, "SPEC §2: auth = none sends no token") }
