@@ -2,7 +2,7 @@
 /// connection cannot be used again.
 public enum BodyError: Error, Equatable, CaseIterable, Sendable {
   case invalidChunkSize, chunkSizeTooLarge, invalidChunkExtension, chunkExtensionsTooLong
-  case missingChunkEnd, bareLF, bareCR, trailersTooLong
+  case missingChunkEnd, bareLF, bareCR, trailersTooLong, malformedTrailers
 
   /// One line for people.
   public var explanation: StaticString {
@@ -15,6 +15,7 @@ public enum BodyError: Error, Equatable, CaseIterable, Sendable {
     case .bareLF: "a line of the chunked coding ends with a line feed alone"
     case .bareCR: "a carriage return stands without a line feed in the chunked coding"
     case .trailersTooLong: "the trailer section is too long"
+    case .malformedTrailers: "a line of the trailer section is not a field line"
     }
   }
 }
@@ -212,9 +213,21 @@ public struct BodyDecoder: Sendable {
       phase = .failed(error)
       return .failed(error)
     case .complete(let length):
+      // A line that is none could be the beginning of another message to whoever reads it otherwise.
+      if length > 0, !Self.isTrailerSection(bytes.extracting(offset..<offset + length)) {
+        phase = .failed(.malformedTrailers)
+        return .failed(.malformedTrailers)
+      }
       phase = .finished
       return .finished(skip: offset, trailers: length, tail: 2)
     }
+  }
+}
+
+extension BodyDecoder {
+  /// Allocates, because trailers are rare.
+  private static func isTrailerSection(_ bytes: RawSpan) -> Bool {
+    TrailerLines(limits: HeadLimits(sectionBytes: trailerBytesMax, fields: 255)).parse(bytes) == nil
   }
 }
 

@@ -67,7 +67,14 @@ public struct ForwardedRequest: Sendable {
     }
     out.append(array: idempotencyLine)
     if sendsExpect { out.append("Expect: 100-continue\r\n") }
-    if asksForUpgrade { UpgradeFields.write(head.lines, bytes, into: out) }
+    // RFC 9110 §10.1.4: an upstream may send trailers only to who says that it takes them.
+    let takesTrailers = head.teTrailers && head.minorVersion > 0
+    if takesTrailers { out.append("TE: trailers\r\n") }
+    if asksForUpgrade {
+      UpgradeFields.write(head.lines, bytes, withTE: takesTrailers, into: out)
+    } else if takesTrailers {
+      out.append("Connection: TE\r\n")
+    }
     switch framing {
     case .none, .untilClose: break
     case .contentLength(let length):
@@ -115,8 +122,8 @@ extension HeadLimits {
 
 /// `Upgrade` and the `Connection` that goes with it, on requests that ask for a switch and on the 101 that grants it.
 enum UpgradeFields {
-  static func write(_ lines: [FieldLine], _ bytes: RawSpan, into out: ByteBuffer) {
-    out.append("Connection: upgrade\r\n")
+  static func write(_ lines: [FieldLine], _ bytes: RawSpan, withTE: Bool = false, into out: ByteBuffer) {
+    out.append(withTE ? "Connection: upgrade, TE\r\n" : "Connection: upgrade\r\n")
     for line in lines where line.field == .upgrade {
       out.append("Upgrade: ")
       out.append(bytes.extracting(line.value.offsets))

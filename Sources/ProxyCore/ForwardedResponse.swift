@@ -12,6 +12,8 @@ public struct ForwardedResponse: Sendable {
   public var pseudonym: [UInt8]
   /// Details for a `Proxy-Status` line of ours, after any the response has (RFC 9209 §2).
   public var note: String?
+  /// `Date: …\r\n`, for a response that has none (RFC 9110 §6.6.1); empty for none.
+  public var dateLine: [UInt8]
   /// Gateway mode: `Location` values that begin with the first are given the second instead.
   public var rewrite: (from: [UInt8], to: [UInt8])?
   /// Gateway mode with a stripped prefix: what a path-absolute reference gets before it. The end of `rewrite.to`.
@@ -19,20 +21,21 @@ public struct ForwardedResponse: Sendable {
 
   public init(
     framing: MessageFraming, closes: Bool, keepsHTTP10Alive: Bool, pseudonym: [UInt8], note: String? = nil,
-    rewrite: (from: [UInt8], to: [UInt8])? = nil, strippedPrefix: [UInt8] = []
+    dateLine: [UInt8] = [], rewrite: (from: [UInt8], to: [UInt8])? = nil, strippedPrefix: [UInt8] = []
   ) {
     self.framing = framing
     self.closes = closes
     self.keepsHTTP10Alive = keepsHTTP10Alive
     self.pseudonym = pseudonym
     self.note = note
+    self.dateLine = dateLine
     self.rewrite = rewrite
     self.strippedPrefix = strippedPrefix
   }
 
   public func bytesMax(headBytes: Int) -> Int {
     // Location and Content-Location may each grow by the new origin; a note's bytes may all be escaped.
-    headBytes + HeadLimits.fieldsMax + pseudonym.count + (note?.utf8.count ?? 0) * 2
+    headBytes + HeadLimits.fieldsMax + pseudonym.count + dateLine.count + (note?.utf8.count ?? 0) * 2
       + 2 * (rewrite?.to.count ?? 0) + 192
   }
 
@@ -45,6 +48,7 @@ public struct ForwardedResponse: Sendable {
       writeValue(line, at: index, head, bytes, into: out)
       out.append("\r\n")
     }
+    if head.firstIndex(of: .date) == nil { out.append(array: dateLine) }
     switch framing {
     case .none, .untilClose: break
     case .contentLength(let length):

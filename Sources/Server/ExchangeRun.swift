@@ -300,7 +300,8 @@ final class ExchangeRun {
       || (isHTTP10 && !plan.isGateway) || worker.isDraining
     let response = ForwardedResponse(
       framing: clientFraming, closes: closesClient, keepsHTTP10Alive: isHTTP10 && !closesClient,
-      pseudonym: worker.routes.pseudonym, note: note, rewrite: plan.rewrite(for: head),
+      pseudonym: worker.routes.pseudonym, note: note,
+      dateLine: head.firstIndex(of: .date) == nil ? worker.dateLine : [], rewrite: plan.rewrite(for: head),
       strippedPrefix: plan.strippedPrefix)
     let out = client.wire.stage(response.bytesMax(headBytes: responseHeadBytes))
     upstream.wire.input?.withReadable { response.write(head, $0.extracting(first: responseHeadBytes), into: out) }
@@ -386,7 +387,8 @@ final class ExchangeRun {
 
   private var closesAfterOwnAnswer: Bool {
     let request = client?.head
-    return !(request?.isPersistent ?? false) || !isRequestReceived || (request?.minorVersion == 0 && !plan.isGateway)
+    // What is refused as no HTTP ends the connection: its sender may mean something else by what follows.
+    return status == 400 || !(request?.isPersistent ?? false) || !isRequestReceived || (request?.minorVersion == 0 && !plan.isGateway)
       || worker.isDraining
   }
 

@@ -153,7 +153,8 @@ enum ProblemTexts {
     case _: code = .badRequest
     }
     return Problem(
-      code, detail: "The request was refused: \(error.explanation).", remedy: "Correct the program that sent it.")
+      code, detail: "The request was refused: \(error.explanation).", remedy: "Correct the program that sent it.",
+      status: code == .badRequest ? error.requestStatus : nil)
   }
 
   static func sessionNotAccepted(_ name: String, _ upstream: String) -> Problem {

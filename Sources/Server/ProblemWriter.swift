@@ -50,9 +50,11 @@ enum ProblemWriter {
     case 417: "Expectation Failed"
     case 421: "Misdirected Request"
     case 431: "Request Header Fields Too Large"
+    case 501: "Not Implemented"
     case 502: "Bad Gateway"
     case 503: "Service Unavailable"
     case 504: "Gateway Timeout"
+    case 505: "HTTP Version Not Supported"
     case 508: "Loop Detected"
     case _: "Error"
     }

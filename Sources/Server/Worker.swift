@@ -37,6 +37,9 @@ public final class Worker: @unchecked Sendable {
   private let slotName: @Sendable (Int) -> String
   private let logAccess: (@Sendable (AccessRecord) -> Void)?
 
+  /// The `Date` line of the present second.
+  private var datedLine: (second: Int64, line: [UInt8]) = (-1, [])
+
   let bearers = BearerCache()
   private(set) var replayBudget: ReplayBudget
   var counters = Counters()
@@ -243,6 +246,14 @@ public final class Worker: @unchecked Sendable {
   }
 
   // MARK: lending
+
+  /// `Date: …\r\n` as it is now.
+  var dateLine: [UInt8] {
+    let now = WallClock.now
+    let second = now.milliseconds / 1000
+    if datedLine.second != second { datedLine = (second, Array("Date: \(HTTPDate.format(now))\r\n".utf8)) }
+    return datedLine.line
+  }
 
   func borrowRun() -> ExchangeRun { spareRuns.popLast() ?? ExchangeRun(worker: self) }
 

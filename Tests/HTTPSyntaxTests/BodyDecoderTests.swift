@@ -222,6 +222,16 @@ struct ChunkedTests {
     #expect(body(BodyDecoder.trailerBytesMax - 6).end == .failed(.trailersTooLong))
   }
 
+  @Test(
+    "A trailer section that is no section of field lines is refused (§7.1.2)",
+    arguments: ["X: a\r\n b\r\n", "X : a\r\n", ": a\r\n", "nonsense\r\n", "X: a\0\r\n", "GET / HTTP/1.1\r\n"])
+  func malformedTrailers(_ lines: String) {
+    var decoder = BodyDecoder(.chunked)
+    let bytes = Array("0\r\n\(lines)\r\n".utf8)
+    #expect(decoder.next(in: bytes.span.bytes) == .failed(.malformedTrailers))
+    #expect(!decoder.isFinished && decoder.endOfInput() == .truncated)
+  }
+
   @Test("A failure stays")
   func failureStays() {
     var decoder = BodyDecoder(.chunked)

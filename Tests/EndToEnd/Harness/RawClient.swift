@@ -12,7 +12,7 @@ final class RawClient {
     address.sin_family = sa_family_t(AF_INET)
     address.sin_port = port.bigEndian
     address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-    var limit = timeval(tv_sec: 20, tv_usec: 0)
+    var limit = timeval(tv_sec: 10, tv_usec: 0)
     setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     let code = withUnsafePointer(to: &address) { pointer in
       pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
@@ -25,7 +25,7 @@ final class RawClient {
   /// A connection that is there already, such as one that was accepted.
   init(taking descriptor: Int32) {
     self.descriptor = descriptor
-    var limit = timeval(tv_sec: 20, tv_usec: 0)
+    var limit = timeval(tv_sec: 10, tv_usec: 0)
     setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
   }
 
@@ -70,6 +70,24 @@ final class RawClient {
     case closed
     case reset
     case silent
+  }
+
+  /// So many bytes, or fewer where the connection ends or nothing comes.
+  func receive(count wanted: Int) -> [UInt8] {
+    var bytes: [UInt8] = []
+    var piece = [UInt8](repeating: 0, count: 65_536)
+    while bytes.count < wanted {
+      let count = recv(descriptor, &piece, min(piece.count, wanted - bytes.count), 0)
+      if count <= 0 { break }
+      bytes += piece[..<count]
+    }
+    return bytes
+  }
+
+  /// Whether nothing comes, and nothing ends, for so long.
+  func isSilent(for seconds: Double) -> Bool {
+    var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&waiting, 1, Int32(seconds * 1000)) == 0
   }
 
   /// Everything up to the end of the connection, or until `stop` has arrived.

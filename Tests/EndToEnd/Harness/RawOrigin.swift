@@ -32,6 +32,12 @@ final class RawOrigin {
   /// Whether somebody connects after all.
   func isDialled(within seconds: Double) -> Bool { connection(within: seconds) != nil }
 
+  /// Whether a connection waits to be accepted.
+  func isWaiting(within seconds: Double) -> Bool {
+    var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&waiting, 1, Int32(seconds * 1000)) == 1
+  }
+
   private func connection(within seconds: Double) -> RawClient? {
     var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
     guard poll(&waiting, 1, Int32(seconds * 1000)) == 1 else { return nil }
