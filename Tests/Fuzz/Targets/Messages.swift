@@ -155,7 +155,7 @@ enum HopByHop {
     "proxy-authorization", "proxy-authenticate", "proxy-authentication-info",
   ]
   static let ofRequests: Set<String> = [
-    "host", "content-length", "expect", "authorization", "bearerd-session", "bearerd-auth", "bearerd-retry",
+    "host", "content-length", "expect", "authorization", "bearerd-client-secret", "bearerd-session", "bearerd-auth", "bearerd-retry",
     "bearerd-replayable",
   ]
 

@@ -71,6 +71,14 @@ enum RequestTarget {
       received.take("content-length").count + received.take("transfer-encoding").count,
       judged.framing == .none ? 0 : 1, "one framing field")
     try requireEqual(received.lines.popLast()?.name, "via", "Via is last")
+    // Ours, to say that trailers are welcome where they are to the client.
+    let ours = received.take("te")
+    try requireEqual(received.take("connection"), ours.isEmpty ? [] : [Array("TE".utf8)], "a Connection of ours names TE")
+    if !ours.isEmpty {
+      try requireEqual(ours, [Array("trailers".utf8)], "TE is ours")
+      let theirs = judged.lines.filter { $0.name == "te" }.map { String(decoding: $0.value, as: UTF8.self).lowercased() }
+      try require(theirs.contains { $0.contains("trailers") }, "TE: trailers was not asked for")
+    }
     let removed = HopByHop.always.union(HopByHop.ofRequests).union(HopByHop.named(by: judged.lines))
     try requireEqual(received.lines, judged.lines.filter { !removed.contains($0.name) }, "fields, in their order")
     let rest = Array(sent[received.headBytes...])
