@@ -298,23 +298,58 @@ extension ExchangeRun {
     if let client {
       let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped && !isTunnel
         && probeDeadline == .never
-      let deadline =
-        client.wire.hasPendingOutput
-        ? now + timeouts.writeStalled : isWaitingForContent && isCopySent ? now + timeouts.requestBodyIdle : .never
+      let deadline: Instant
+      if client.wire.isBlockedSending {
+        clientReads.end()
+        deadline = clientWrites.after(client.wire.bytesSent, now, timeouts.writeStalled)
+      } else if isWaitingForContent && isCopySent {
+        clientWrites.end()
+        deadline = clientReads.after(client.wire.bytesReceived, now, timeouts.requestBodyIdle)
+      } else {
+        clientWrites.end()
+        clientReads.end()
+        deadline = .never
+      }
       worker.loop.setDeadline(min(deadline, poolDeadline), for: client.token)
     }
     guard let upstream else { return }
-    let isClientSlow = client?.wire.hasPendingOutput ?? false
+    let isClientSlow = client?.wire.isBlockedSending ?? false
     let deadline: Instant
-    if upstream.wire.hasPendingOutput {
-      deadline = now + timeouts.writeStalled
+    if upstream.wire.isBlockedSending, !isUploadStopped {
+      deadline = upstreamWrites.after(upstream.wire.bytesSent, now, timeouts.writeStalled)
     } else {
+      upstreamWrites.end()
       switch responsePhase {
       case .none, .held: deadline = .never
       case .head: deadline = isRequestSent || isUploadStopped ? headDeadline : probeDeadline
-      case .body: deadline = isClientSlow ? .never : now + timeouts.responseBodyIdle
+      case .body where isClientSlow:
+        upstreamReads.end()
+        deadline = .never
+      case .body:
+        // In a tunnel either side's bytes show that it lives.
+        let progress = upstream.wire.bytesReceived &+ (isTunnel ? client?.wire.bytesReceived ?? 0 : 0)
+        deadline = upstreamReads.after(progress, now, timeouts.responseBodyIdle)
       }
     }
     worker.loop.setDeadline(deadline, for: upstream.token)
+  }
+}
+
+/// A deadline that begins when something is first waited for, and begins again only when that has made progress: what
+/// else happens to the exchange meanwhile does not prolong it (I11).
+struct ProgressDeadline {
+  private var progress: UInt64 = 0
+  private var deadline = Instant.never
+
+  /// Nothing is waited for.
+  mutating func end() { deadline = .never }
+
+  /// - Parameter progress: a count that grows with each byte.
+  mutating func after(_ progress: UInt64, _ now: Instant, _ limit: Interval) -> Instant {
+    if deadline == .never || progress != self.progress {
+      self.progress = progress
+      deadline = now + limit
+    }
+    return deadline
   }
 }

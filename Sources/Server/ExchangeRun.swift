@@ -39,6 +39,11 @@ final class ExchangeRun {
   var needsMoreHead = false
   var isTunnel = false
   var isHalfCloseDue = false
+  // Deadlines that only progress moves on.
+  var clientWrites = ProgressDeadline()
+  var clientReads = ProgressDeadline()
+  var upstreamWrites = ProgressDeadline()
+  var upstreamReads = ProgressDeadline()
   /// Until when the body waits for the answer to our expectation; `never` where it does not.
   var probeDeadline = Instant.never
   var closesClient = false
@@ -216,6 +221,8 @@ final class ExchangeRun {
     guard let client, let upstream else { return }
     copySent = 0
     isUploadStopped = false
+    upstreamWrites = ProgressDeadline()
+    upstreamReads = ProgressDeadline()
     let probes = exchange?.probes == true && !isRequestReceived && contentTaken == 0
     let sendsExpect = (client.head?.expectsContinue ?? false) && !isRequestReceived && contentTaken == 0 || probes
     probeDeadline = probes ? plan.probeWait.map { worker.loop.now + $0 } ?? .never : .never
@@ -405,10 +412,12 @@ final class ExchangeRun {
   private func endAborted() {
     worker.counters.abortedByClient += 1
     note = "client gone"
+    // One that is only slow must not take what it has for the whole (I9).
+    let byReset = clientFraming == .untilClose && !isTunnel
     let client = client
     releaseUpstream(isReusable: false)
     finishRun()
-    client?.abort(byReset: false)
+    client?.abort(byReset: byReset)
   }
 
   private func finish() {
@@ -464,6 +473,10 @@ final class ExchangeRun {
     isTunnel = false
     isHalfCloseDue = false
     probeDeadline = .never
+    clientWrites = ProgressDeadline()
+    clientReads = ProgressDeadline()
+    upstreamWrites = ProgressDeadline()
+    upstreamReads = ProgressDeadline()
     closesClient = false
     clientFraming = .none
     headDeadline = .never
@@ -492,7 +505,7 @@ final class ExchangeRun {
       plan.pool?.cancel(self)
       return handle(.upstreamFailed(.poolExhausted))
     }
-    if client?.wire.hasPendingOutput ?? false { return handle(.clientAborted) }
+    if client?.wire.isBlockedSending ?? false { return handle(.clientAborted) }
     handle(.clientBodyFailed(.requestTimeout))
   }
 

@@ -26,6 +26,9 @@ final class HTTP1Wire {
   private(set) var endedInOrder = false
 
   private(set) var bytesSent: UInt64 = 0
+  private(set) var bytesReceived: UInt64 = 0
+  /// The channel took nothing of the content last offered.
+  private var isOfferRefused = false
 
   /// Content up to this joins what is staged, so that a head and a small body leave in one write.
   private static let joinedMax = 4096
@@ -64,6 +67,7 @@ final class HTTP1Wire {
     switch channel.read(into: buffer.writable) {
     case .bytes(let count):
       buffer.produced(count)
+      bytesReceived += UInt64(count)
       isBulk = count == room
       return .bytes
     case .wouldBlock:
@@ -206,8 +210,12 @@ final class HTTP1Wire {
 
   var hasPendingOutput: Bool { output != nil }
 
+  /// The peer has to take something before anything more can be sent to it.
+  var isBlockedSending: Bool { hasPendingOutput || isOfferRefused }
+
   func beginSending(_ framing: MessageFraming) {
     sending = framing
+    isOfferRefused = false
     announced = 0
   }
 
@@ -218,6 +226,12 @@ final class HTTP1Wire {
 
   /// Sends or stages content (not empty), framed; 0 accepted means: wait until the channel can be written.
   func offer(_ content: UnsafeRawBufferPointer) -> Offer {
+    let offer = takeOffer(content)
+    if case .accepted(let count) = offer { isOfferRefused = count == 0 }
+    return offer
+  }
+
+  private func takeOffer(_ content: UnsafeRawBufferPointer) -> Offer {
     if sending == .chunked && announced == 0 {
       guard openChunk(content.count) else { return .accepted(0) }
     }

@@ -83,6 +83,18 @@ final class Program {
   /// The resident memory now (`VmRSS`), in KiB.
   func residentKiB() -> Int? { kernelNumber(of: "VmRSS:") }
 
+  /// Processor time of all threads so far, user and system.
+  func processorSeconds() throws -> Double {
+    // The name in parentheses may hold anything; the numbers follow it (proc(5)).
+    let line = text(ofFile: "/proc/\(pid)/stat")
+    guard let end = line.lastIndex(of: ")") else { throw TimedOut(description: "no such process") }
+    let numbers = line[line.index(after: end)...].split(separator: " ")
+    guard numbers.count > 12, let user = Double(numbers[11]), let system = Double(numbers[12]) else {
+      throw TimedOut(description: "not the numbers of a process")
+    }
+    return (user + system) / Double(sysconf(Int32(_SC_CLK_TCK)))
+  }
+
   var openDescriptorCount: Int? {
     try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count
   }
