@@ -140,6 +140,7 @@ need 'command -v nghttp' nghttp2-client
 need 'command -v prlimit' util-linux
 need 'python3 -c "import venv, ensurepip"' python3 python3-venv
 need 'command -v node' nodejs
+need 'command -v chromium' chromium
 need 'command -v javac' default-jdk-headless
 endef
 
