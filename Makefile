@@ -3,7 +3,8 @@
 # make chaos         kill -9 daemons under load, at random         (KILLS=300, CHAOS_SEED=)
 # make simulate      play a simulated run from each of many seeds  (SEEDS=1000000, SIM_SEED=)
 # make fuzz          look for bytes that break a rule          (SECONDS=60 for all targets; TARGET=request)
-# make tsan          the tests under the thread sanitizer      (TEST_ARGS: for the test runner)
+# make asan          the tests, and the daemon that they start, under the address sanitizer
+# make tsan          the same under the thread sanitizer          (TEST_ARGS: for the test runner)
 # make build         the release binary, .build/release/bearerd
 # make check-config  what bearerd says of a configuration          (CONFIG=config/bearerd.toml)
 # make install       binary, systemd units, default configuration  (PREFIX=/usr DESTDIR=)
@@ -32,7 +33,7 @@ export PATH := $(PATH):/opt/swift/usr/bin:/usr/sbin:/sbin
 RELEASE := .build/release/bearerd
 DEBUG := .build/debug/bearerd
 
-.PHONY: run test chaos simulate fuzz tsan build check-config install clean packages test-packages
+.PHONY: run test chaos simulate fuzz asan tsan build check-config install clean packages test-packages
 .NOTPARALLEL:
 
 run: build
@@ -60,12 +61,23 @@ fuzz: packages
 	BEARERD_FUZZ=1 swift build -c release --product Fuzzer --scratch-path .build/fuzz
 	Tests/Fuzz/run "$(SECONDS)" $(TARGET)
 
-# Left out: Chaos and Simulation (load and time, no code of their own), MockServerTests (the tests' own server), and
-# EndToEnd, which runs the daemon as a process of its own.
+# Left out: Chaos and Simulation (load and time, no code of their own), and what measures memory or speed, which the
+# sanitizers multiply.
+SANITIZED_SKIP := Chaos|Simulation|LoadTests|AbuseTests|ManySessionsTests|RealPartsTests|StreamingTests/largeUpload
+
+# Leaks are not looked for: a process that ends by _exit frees nothing.
+asan: test-packages
+	swift build --build-tests --sanitize=address --scratch-path .build/asan
+	export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 SWIFT_BACKTRACE=enable=no
+	BEARERD_BINARY="$(CURDIR)/.build/asan/debug/bearerd" BEARERD_FAULT_BINARY="$(CURDIR)/.build/asan/debug/bearerd" \
+	  .build/asan/debug/bearerdPackageTests.xctest --testing-library swift-testing --skip '$(SANITIZED_SKIP)' $(TEST_ARGS)
+
 tsan: test-packages
 	swift build --build-tests --sanitize=thread --scratch-path .build/tsan
-	TSAN_OPTIONS=halt_on_error=1 .build/tsan/debug/bearerdPackageTests.xctest --testing-library swift-testing \
-	  --skip 'EndToEnd|Chaos|Simulation|MockServerTests' $(TEST_ARGS)
+	export TSAN_OPTIONS=halt_on_error=1:exitcode=66 SWIFT_BACKTRACE=enable=no
+	BEARERD_BINARY="$(CURDIR)/.build/tsan/debug/bearerd" BEARERD_FAULT_BINARY="$(CURDIR)/.build/tsan/debug/bearerd" \
+	  .build/tsan/debug/bearerdPackageTests.xctest --testing-library swift-testing --skip '$(SANITIZED_SKIP)|MockServerTests' \
+	  $(TEST_ARGS)
 
 check-config: build
 	$(RELEASE) check --config $(CONFIG)

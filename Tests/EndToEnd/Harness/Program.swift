@@ -11,7 +11,7 @@ final class Program {
   private let scratch: Scratch
 
   /// - Parameters:
-  ///   - environment: the whole environment but `PATH` and `HOME`: nothing of the caller's proxies gets in.
+  ///   - environment: the whole environment but `PATH`, `HOME` and the like: nothing of the caller's proxies gets in.
   ///   - input: what stands on its standard input; nothing where nil.
   init(
     _ executable: String, _ arguments: [String], in scratch: Scratch, environment: [String: String] = [:],
@@ -23,7 +23,7 @@ final class Program {
     (outputPath, errorPath) = (stem + ".out", stem + ".err")
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
     process.arguments = executable.hasPrefix("/") ? ["--", executable] + arguments : [executable] + arguments
-    let inherited = ["PATH", "HOME", "JAVA_HOME", "LD_LIBRARY_PATH"].compactMap { name in
+    let inherited = ["PATH", "HOME", "JAVA_HOME", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "TSAN_OPTIONS"].compactMap { name in
       ProcessInfo.processInfo.environment[name].map { (name, $0) }
     }
     process.environment = Dictionary(inherited) { $1 }.merging(environment) { $1 }
