@@ -63,7 +63,7 @@ fuzz: packages
 
 # Left out: Chaos and Simulation (load and time, no code of their own), and what measures memory or speed, which the
 # sanitizers multiply.
-SANITIZED_SKIP := Chaos|Simulation|LoadTests|AbuseTests|ManySessionsTests|RealPartsTests|StreamingTests/largeUpload
+SANITIZED_SKIP := Chaos|Simulation|LoadTests|AbuseTests|ManySessionsTests|RealPartsTests|StreamingTests/largeUpload|StreamingTests/slowReader
 
 # Leaks are not looked for: a process that ends by _exit frees nothing.
 asan: test-packages

@@ -308,7 +308,7 @@ final class ExchangeRun {
     let response = ForwardedResponse(
       framing: clientFraming, closes: closesClient, keepsHTTP10Alive: isHTTP10 && !closesClient,
       pseudonym: worker.routes.pseudonym, note: note,
-      dateLine: head.firstIndex(of: .date) == nil ? worker.dateLine : [], rewrite: plan.rewrite(for: head),
+      dateLine: head.firstIndex(of: .date) == nil ? worker.dateLine : [], rewrite: plan.rewrite(for: head, to: client),
       strippedPrefix: plan.strippedPrefix)
     let out = client.wire.stage(response.bytesMax(headBytes: responseHeadBytes))
     upstream.wire.input?.withReadable { response.write(head, $0.extracting(first: responseHeadBytes), into: out) }

@@ -29,9 +29,8 @@ struct RequestPlan {
   var asksForUpgrade = false
   var expiredStatus = 401
   var loginURL: String?
-  /// Gateway mode: how responses name the origin, and how the client must see it.
+  /// Gateway mode: how responses name the origin, and the prefix that the client sees and the origin does not.
   var originText: [UInt8] = []
-  var gatewayText: [UInt8] = []
   var strippedPrefix: [UInt8] = []
 
   var hasBody: Bool { framing != .none && framing != .contentLength(0) }
@@ -41,11 +40,21 @@ struct RequestPlan {
     return nil
   }
 
-  /// nil where the response names no location.
-  func rewrite(for head: ResponseHead) -> (from: [UInt8], to: [UInt8])? {
-    guard isGateway, !gatewayText.isEmpty,
-      head.firstIndex(of: .location) != nil || head.firstIndex(of: .contentLocation) != nil
-    else { return nil }
+  /// How the client must see the origin; nil where the response names no location.
+  func rewrite(for head: ResponseHead, to client: ClientConnection) -> (from: [UInt8], to: [UInt8])? {
+    guard isGateway, head.firstIndex(of: .location) != nil || head.firstIndex(of: .contentLocation) != nil else {
+      return nil
+    }
+    let gatewayText = client.withHead { request, bytes in
+      request.firstIndex(of: .host).map { index in
+        var text = Array("http://".utf8)
+        request.withValue(of: request.lines[index], in: bytes) { value in
+          value.withUnsafeBytes { text.append(contentsOf: $0) }
+        }
+        return text + strippedPrefix
+      }
+    }
+    guard let gatewayText = gatewayText ?? nil else { return nil }
     return (originText, gatewayText)
   }
 }
@@ -172,7 +181,10 @@ enum RequestPlanner {
       plan.facts.probes = true
       plan.probeWait = worker.settings.uploads.probeWait
     }
-    if isGateway { plan.setGatewayText(head, bytes, upstream) }
+    if isGateway {
+      plan.originText = upstream.originText
+      plan.strippedPrefix = upstream.strippedPrefix
+    }
     return .planned(plan)
   }
 
@@ -273,23 +285,6 @@ enum RequestPlanner {
     plan.facts.hasBody = plan.hasBody
     plan.facts.isSafe = head.method.isSafe
     return .planned(plan)
-  }
-}
-
-extension RequestPlan {
-  fileprivate mutating func setGatewayText(
-    _ head: RequestHead, _ bytes: RawSpan, _ upstream: ServerPlan.UpstreamPlan
-  ) {
-    guard let index = head.firstIndex(of: .host) else { return }
-    originText = upstream.originText
-    gatewayText = Array("http://".utf8)
-    head.withValue(of: head.lines[index], in: bytes) { value in
-      value.withUnsafeBytes { gatewayText.append(contentsOf: $0) }
-    }
-    if upstream.settings.stripPrefix, let prefix = upstream.settings.pathPrefix {
-      strippedPrefix = Array(prefix.hasSuffix("/") ? prefix.dropLast().utf8 : prefix.utf8[...])
-      gatewayText.append(contentsOf: strippedPrefix)
-    }
   }
 }
 

@@ -24,6 +24,8 @@ public struct ServerPlan: Sendable {
     let ruleSlots: [Int?]
     /// How responses name the origin, lower case.
     let originText: [UInt8]
+    /// Without a slash at its end; empty where nothing is stripped.
+    let strippedPrefix: [UInt8]
 
     var dialTarget: (host: String, port: UInt16) {
       settings.dial.map { ($0.host, $0.port) } ?? (settings.origin.host, settings.origin.port)
@@ -48,7 +50,9 @@ public struct ServerPlan: Sendable {
           settings: settings, hostLine: Array("Host: \(origin.hostFieldValue)\r\n".utf8),
           tls: origin.scheme == .https ? try TLSClientContext(TLSClientSettings(settings.tls)) : nil,
           sessionSlot: settings.session.map(slot), ruleSlots: settings.paths.map { $0.session.map(slot) },
-          originText: Array(origin.description.utf8)))
+          originText: Array(origin.description.utf8),
+          strippedPrefix: settings.stripPrefix
+            ? settings.pathPrefix.map { Array($0.hasSuffix("/") ? $0.dropLast().utf8 : $0.utf8[...]) } ?? [] : []))
     }
     upstreams = plans
     routes = Self.routes(configuration, pseudonym: pseudonym)
