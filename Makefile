@@ -3,6 +3,7 @@
 # make chaos         kill -9 daemons under load, at random         (KILLS=300, CHAOS_SEED=)
 # make simulate      play a simulated run from each of many seeds  (SEEDS=1000000, SIM_SEED=)
 # make fuzz          look for bytes that break a rule          (SECONDS=60 for all targets; TARGET=request)
+# make differential  the same bytes through bearerd, nginx, HAProxy and squid, compared  (DIFFERENTIAL_ARGS=--write)
 # make tsan          the tests under the thread sanitizer      (TEST_ARGS: for the test runner)
 # make build         the release binary, .build/release/bearerd
 # make check-config  what bearerd says of a configuration          (CONFIG=config/bearerd.toml)
@@ -26,13 +27,15 @@ KILLS ?= 300
 SEEDS ?= 1000000
 SECONDS ?= 60
 TARGET ?=
+DIFFERENTIAL_ARGS ?=
 
 # nginx lies in sbin, which is not in every PATH.
 export PATH := $(PATH):/opt/swift/usr/bin:/usr/sbin:/sbin
 RELEASE := .build/release/bearerd
 DEBUG := .build/debug/bearerd
 
-.PHONY: run test chaos simulate fuzz tsan build check-config install clean packages test-packages
+.PHONY: run test chaos simulate fuzz differential tsan build check-config install clean packages test-packages \
+  differential-packages
 .NOTPARALLEL:
 
 run: build
@@ -59,6 +62,9 @@ simulate: packages
 fuzz: packages
 	BEARERD_FUZZ=1 swift build -c release --product Fuzzer --scratch-path .build/fuzz
 	Tests/Fuzz/run "$(SECONDS)" $(TARGET)
+
+differential: differential-packages build
+	python3 Tests/Differential/differential.py --bearerd $(RELEASE) $(DIFFERENTIAL_ARGS)
 
 # Left out: Chaos and Simulation (load and time, no code of their own), MockServerTests (the tests' own server), and
 # EndToEnd, which runs the daemon as a process of its own.
@@ -143,8 +149,19 @@ need 'command -v node' nodejs
 need 'command -v javac' default-jdk-headless
 endef
 
+define differential_needs
+need 'command -v nginx' nginx-light
+need 'command -v haproxy' haproxy
+need 'command -v squid' squid
+need 'command -v python3' python3
+endef
+
 packages:
 	@$(call install_missing,$(build_needs))
+
+differential-packages:
+	@$(call install_missing,$(build_needs)
+	$(differential_needs))
 
 # All at once, so that the lists of packages are fetched once.
 test-packages:

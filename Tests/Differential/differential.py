@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plays the same bytes through bearerd, nginx, HAProxy and squid, and compares what becomes of them.
 
-differential.py [--bearerd PATH] [--write] [--only TEXT]
+differential.py [--bearerd PATH] [--write] [--only TEXT] [--show]
 
 Exit code 1: bearerd did not do what inputs.py says, or a peer differs from it and nothing there says why. What a peer
 does is written down (README.md, by --write), not demanded: other versions may do otherwise.
@@ -12,6 +12,7 @@ import dataclasses
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -20,6 +21,10 @@ import tempfile
 import threading
 import time
 
+# The checkout stays as it is.
+sys.dont_write_bytecode = True
+
+import explanations
 import inputs
 import wire
 
@@ -36,6 +41,10 @@ SENTINEL = b"GET /sentinel HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
 DATE = b"Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n"
 SENTINEL_ANSWER = b"HTTP/1.1 200 OK\r\n" + DATE + b"X-Origin: sentinel\r\nConnection: close\r\nContent-Length: 3\r\n\r\nend"
 ANSWER = b"HTTP/1.1 200 OK\r\n" + DATE + b"X-Origin: answer\r\nContent-Length: 2\r\n\r\nok"
+
+
+# Stands for bytes that no client takes for a response.
+NO_HTTP = wire.Message("", [], "", b"", [], 0)
 
 
 @dataclasses.dataclass
@@ -241,8 +250,10 @@ class Client:
         """The next response, and the bytes of it gone from `data`; None where the connection ends inside it."""
         while True:
             try:
-                status = re.match(rb"HTTP/1\.[01] (\d+)", self.data)
-                code = int(status.group(1)) if status else 200
+                line = re.match(rb"HTTP/1\.[01] ([1-9]\d{2,})[ \r]", self.data)
+                if not line and (len(self.data) >= 16 or self.end and self.data):
+                    return NO_HTTP
+                code = int(line.group(1)) if line else 200
                 has_content = not (is_head or code < 200 or code in (204, 304))
                 message = wire.read_message(self.data, has_content, self.end == "closed")
             except wire.Incomplete:
@@ -277,7 +288,7 @@ def play_request(proxy, row):
     answers = []
     while True:
         answer = client.response(is_head=row.input.startswith(b"HEAD ") and not answers)
-        if answer is None:
+        if answer is None or answer is NO_HTTP:
             break
         if status(answer) >= 200:
             answers.append(answer)
@@ -318,12 +329,14 @@ def play_response(proxy, row):
         client.send(row.request)
         while True:
             answer = client.response(is_head)
-            if answer is None or status(answer) >= 200 or status(answer) == 101:
+            if answer is None or answer is NO_HTTP or status(answer) >= 200 or status(answer) == 101:
                 break
             interim.append(status(answer))
         began = bool(client.data)
         if answer is None:
             outcome = {"silence": "waits"}.get(client.end, "cut" if began or row.truncated else "closed")
+        elif answer is NO_HTTP:
+            outcome = "relayed what is no HTTP/1.1"
         elif answer.values("x-origin") != ["row"] and status(answer) >= 500:
             outcome = str(status(answer))
         elif row.truncated:
@@ -332,7 +345,9 @@ def play_response(proxy, row):
             outcome = "relayed " + "".join(f"{code} + " for code in interim) + wire.describe_response(answer)
             if row.asks_for_date and not answer.values("date"):
                 outcome += " without Date"
-        if answer is not None and not client.end and status(answer) != 101:
+        if answer is NO_HTTP:
+            pass
+        elif answer is not None and not client.end and status(answer) != 101:
             client.send(SENTINEL)
             following = client.response()
             if following is not None and following.values("x-origin") != ["sentinel"]:
@@ -372,7 +387,7 @@ def judge(rows, results):
         inputs_that_differ += bool(differing)
         differences += len(differing)
         for name in differing:
-            if not row.explanations.get(name):
+            if not explanations.reason(name, row.title, results[row.title][name]):
                 problems.append(f"{row.title}: {name}: {results[row.title][name]!r} is not explained; bearerd: {mine!r}")
     return problems, differences, inputs_that_differ
 
@@ -393,7 +408,7 @@ def table(rows, results):
             reasons = {}
             for name in NAMES[1:]:
                 if outcome[name] != outcome["bearerd"]:
-                    reasons.setdefault(row.explanations.get(name, ""), []).append(TITLES[name])
+                    reasons.setdefault(explanations.reason(name, row.title, outcome[name]), []).append(TITLES[name])
             why = " ".join([cell(row.why)] + [f"*{', '.join(names)}*: {cell(reason)}" for reason, names in reasons.items()])
             yield "| " + " | ".join(cells + [why]) + " |\n"
 
@@ -417,12 +432,16 @@ def main():
     parser.add_argument("--only", default="", help="only inputs whose title has this")
     parser.add_argument("--show", action="store_true", help="print every outcome")
     options = parser.parse_args()
+    if options.write and options.only:
+        parser.error("--write is for the whole table")
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     programs = {name: shutil.which(name, path=path) for name in NAMES[1:]}
     programs["bearerd"] = os.path.abspath(options.bearerd)
     missing = [name for name in NAMES[1:] if not programs[name]]
     if missing:
         sys.exit(f"differential: not installed: {', '.join(missing)}")
+    # The proxies end with this program, also when it is told to.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     rows = [row for row in inputs.ROWS if options.only in row.title]
     results = {row.title: {} for row in rows}
     failures, proxies = [], []
@@ -450,6 +469,10 @@ def main():
             for name in NAMES:
                 print(f"  {name:8} {results[row.title][name]}")
     problems, differences, inputs_that_differ = judge(rows, results)
+    if options.show and not options.only:
+        # No fault: with another version, or another arrival of the bytes, they may be needed.
+        for line in explanations.unused():
+            print(f"explains nothing: {line}")
     for line in problems:
         print(f"differential: {line}")
     if options.write:

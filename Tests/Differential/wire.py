@@ -10,7 +10,7 @@ import re
 OWN_REQUEST_FIELDS = re.compile(r"x-forwarded-.*|surrogate-capability|content-length|transfer-encoding")
 OWN_RESPONSE_FIELDS = re.compile(
     r"date|server|x-cache|x-cache-lookup|connection|keep-alive|x-origin|content-length|transfer-encoding|proxy-status")
-OWN_VIA = re.compile(r",?\s*1\.[01] (here|squid\.test \(squid/[^)]*\))$")
+OWN_VIA = re.compile(r",?\s*\d\.\d (here|squid\.test \(squid/[^)]*\))$")
 
 
 class Incomplete(Exception):
@@ -120,6 +120,9 @@ def framing(message):
 
 
 def shown(fields):
+    if len(fields) > 10:
+        return f" ({len(fields)} fields)"
+    fields = [(name, value if len(value) < 100 else f"({len(value)} bytes)") for name, value in fields]
     return " {" + "; ".join(f"{name.lower()}: {value}" for name, value in fields) + "}" if fields else ""
 
 
@@ -127,7 +130,7 @@ def describe_request(message, own_names):
     """`POST / length "abc" {a: 1}`: method, target, framing, content and the fields that are not the proxy's own."""
     method, _, rest = message.start.partition(" ")
     target, _, version = rest.rpartition(" ")
-    target = re.sub(r"^http://(%s)" % "|".join(map(re.escape, own_names)), "http://ORIGIN", target, flags=re.I)
+    target = re.sub(r"^http://(%s)" % "|".join(re.escape(name) for name in sorted(own_names, key=len, reverse=True)), "http://ORIGIN", target, flags=re.I)
     words = f"{method} {target if len(target) < 100 else f'({len(target)} bytes)'}"
     if version != "HTTP/1.1":
         words += f" {version}"
@@ -144,7 +147,12 @@ def describe_request(message, own_names):
             value = OWN_VIA.sub("", value)
             if not value:
                 continue
-        fields.append((name, value if len(value) < 100 else f"({len(value)} bytes)"))
+        fields.append((name, value))
+    # Where in the head the fields of the hop stand means nothing.
+    hop = [(name, value.lower() if name.lower() == "connection" else value) for name, value in fields
+           if name.lower() in ("te", "connection", "upgrade")]
+    hop.sort(key=lambda line: line[0].lower())
+    fields = [line for line in fields if line[0].lower() not in ("te", "connection", "upgrade")] + hop
     words += framing(message) + shown(fields)
     if not message.values("host"):
         words += " without Host"
