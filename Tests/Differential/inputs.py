@@ -217,6 +217,11 @@ line("9110 §9.1", "a method in lower case", "get / HTTP/1.1", "forwarded get /"
 line("9110 §5.6.2", "a method of odd token characters", "M!#$%&'*+-.^_`|~9 / HTTP/1.1", "forwarded M!#$%&'*+-.^_`|~9 /", "Every token is a method.")
 line("9110 §9.3.8", "TRACE", "TRACE / HTTP/1.1", "forwarded TRACE /", "TRACE passes, without a token of ours.")
 
+get("9110 §9.3.8", "TRACE with content", "Content-Length: 3", 'forwarded TRACE / length "abc"', "A client must not send it; its content is framed, and what it means is for the origin.", "TRACE / HTTP/1.1", "abc")
+get("9110 §9.3.6", "CONNECT with a Content-Length", "Content-Length: 3", "refused 403", "CONNECT has no content, so what follows cannot be framed: refused, and the connection ends.", "CONNECT localhost:80 HTTP/1.1", "abc")
+request("9113 §3.4", "the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "refused without a status", "Answered in frames of HTTP/2: HTTP_1_1_REQUIRED (README: not there yet).")
+line("9110 §9.1", "a method of 9000 bytes", "A" * 9000 + " / HTTP/1.1", "refused 414", "A limit (README: limits.request_line): the line as a whole is too long.")
+
 # Host.
 
 HOST = "A request without exactly one valid Host is answered 400."
@@ -228,6 +233,11 @@ for title, fields in [
 ]:
     request("9112 §3.2", title, f"GET / HTTP/1.1\r\n{fields}\r\n\r\n", BAD, HOST)
 request("9112 §3.2", "two Hosts in HTTP/1.0", "GET / HTTP/1.0\r\nHost: localhost\r\nHost: evil.test\r\n\r\n", BAD, HOST)
+request("9112 §3.2", "an empty Host", "GET / HTTP/1.1\r\nHost:\r\n\r\n", "forwarded GET /", "Valid: a client sends it where its target has no authority (§3.2); the default upstream serves it.")
+request("9110 §4.2.3", "a Host in capitals", "GET / HTTP/1.1\r\nHost: LOCALHOST\r\n\r\n", "forwarded GET /", "Hosts are case-insensitive.")
+request("9110 §7.2", "a Host that is an IPv6 address", "GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n", "forwarded GET /", "A loopback address is bearerd's own.")
+request("9110 §7.2", "a Host with an empty port", "GET / HTTP/1.1\r\nHost: localhost:\r\n\r\n", "forwarded GET /", "The port may be empty (3986 §3.2.3).")
+request("9112 §3.2", "no Host in HTTP/1.0", "GET /x HTTP/1.0\r\nConnection: close\r\n\r\n", "forwarded GET /x; closes", "HTTP/1.0 need not have one.")
 request("9110 §7.4", "a Host of elsewhere", "GET / HTTP/1.1\r\nHost: elsewhere.test\r\n\r\n", "refused 421; goes on", "A name that is not its own is misdirected (SPEC §1: the guard against DNS rebinding).")
 
 # Hop-by-hop fields.
@@ -249,6 +259,9 @@ get("9110 §7.8", "an Upgrade that is asked for", "Connection: Upgrade\nUpgrade:
 get("9110 §7.8", "an Upgrade that Connection does not name", "Upgrade: chat", "forwarded GET /", "Without the connection option the field was not meant for this hop.")
 get("9110 §7.8", "Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAMAAABkAAQAAP__", "forwarded GET / {connection: upgrade; upgrade: h2c}", "As any other protocol; HTTP2-Settings is named by Connection and goes, so no origin can accept.")
 get("9110 §7.8", "Upgrade: h2c whose settings Connection does not name", "Connection: Upgrade\nUpgrade: h2c\nHTTP2-Settings: AAMAAABkAAQAAP__", "forwarded GET / {http2-settings: AAMAAABkAAQAAP__; connection: upgrade; upgrade: h2c}", "A field like any other where Connection does not name it; an origin must not accept it so (7540 §3.2.1).")
+get("9110 §7.8", "Connection: upgrade without Upgrade", "Connection: upgrade", "forwarded GET /", "There is nothing to ask for; the option ends here.")
+get("9110 §7.6.1", "Connection with a value that is no token", "Connection: a b, @\nA: 1", "forwarded GET / {a: 1}", "What is no token names no field; Connection itself ends here.")
+get("9110 §11.6.2", "Authorization", "Authorization: Basic YTpi", "forwarded GET / {authorization: Basic YTpi}", "Of an upstream without a token of ours, the client's own passes (SPEC §2).")
 get("9110 §7.6.3", "Via of others", "Via: 1.0 a, 1.1 b", "forwarded GET / {via: 1.0 a, 1.1 b}", "Via is added to, not replaced.")
 get("9110 §7.6.3", "Via of this proxy", "Via: 1.1 a, 1.1 here (x)", "refused 508; goes on", "The pseudonym is bearerd's own: a loop.")
 get("9110 §7.6.2", "Max-Forwards of OPTIONS", "Max-Forwards: 10", "forwarded OPTIONS / {max-forwards: 9}", "It must be counted down.", "OPTIONS / HTTP/1.1")
@@ -340,6 +353,14 @@ response("9112 §6.3", "304 with content", "Content-Length: 5", "relayed 304 Not
 response("9110 §15.4.5", "304 with a Content-Length", "Content-Length: 5\nETag: \"a\"", "relayed 304 Not Modified length 5 \"\" {etag: \"a\"}", "The length of what it stands for goes on.", "", "HTTP/1.1 304 Not Modified")
 response("9112 §9.3", "more content than Content-Length", "Content-Length: 2", OK, "What is behind the content is not relayed, and the origin's connection is given up.", "hi and more", then="keep")
 response("9112 §9.3", "a second response behind the first", "Content-Length: 2", OK, "A response that nobody asked for is nobody's: the origin's connection is given up.", "hiHTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Origin: evil\r\n\r\nevil", then="keep")
+
+response("9112 §6.3", "HEAD with chunked", "Transfer-Encoding: chunked", "relayed 200 OK", "Transfer-Encoding is of the hop; the response to HEAD may leave it out (§6.1).", request=HEAD)
+response("9110 §15.3.6", "205 with content", "Content-Length: 2", 'relayed 205 Reset Content length "hi"', "A server must not send it; it is framed, so it is passed on.", "hi", "HTTP/1.1 205 Reset Content")
+response("9112 §6.1", "304 with Transfer-Encoding", "Transfer-Encoding: chunked", "relayed 304 Not Modified", "It would only tell how a 200 would be sent on this hop (§6.1); left out.", "", "HTTP/1.1 304 Not Modified")
+response("9112 §6.3", "an interim response with a Content-Length", "Content-Length: 5", 'relayed 103 + 200 OK length "hi"', "An interim response has no content, whatever its fields say; the field is left out.", "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nX-Origin: row\r\nContent-Length: 2\r\n\r\nhi", "HTTP/1.1 103 Early Hints")
+answer("9110 §7.8", "a 101 that was asked for", "HTTP/1.1 101 Switching Protocols\r\nX-Origin: row\r\nUpgrade: chat\r\nConnection: upgrade\r\n\r\n", 'relayed 101 Switching Protocols {upgrade: chat}', "The client asked for it: a tunnel follows.", request=b"GET /row HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: chat\r\n\r\n")
+answer("9110 §7.8", "a 101 to another protocol than was asked for", "HTTP/1.1 101 Switching Protocols\r\nX-Origin: row\r\nUpgrade: other\r\nConnection: upgrade\r\n\r\n", 'relayed 101 Switching Protocols {upgrade: other}', "A server must not do it; bearerd sees that a switch was asked for, not to what, and the client can tell.", request=b"GET /row HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: chat\r\n\r\n")
+response("9112 §9.6", "Connection: close (response)", "Connection: close\nContent-Length: 2", OK, "The origin's close is not the client's.", "hi")
 
 # Interim responses.
 

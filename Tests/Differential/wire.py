@@ -130,8 +130,8 @@ def describe_request(message, own_names):
     """`POST / length "abc" {a: 1}`: method, target, framing, content and the fields that are not the proxy's own."""
     method, _, rest = message.start.partition(" ")
     target, _, version = rest.rpartition(" ")
-    target = re.sub(r"^http://(%s)" % "|".join(re.escape(name) for name in sorted(own_names, key=len, reverse=True)), "http://ORIGIN", target, flags=re.I)
-    words = f"{method} {target if len(target) < 100 else f'({len(target)} bytes)'}"
+    target = re.sub(r"^(http://(?:[^/]*@)?)(?:%s)" % "|".join(re.escape(name) for name in sorted(own_names, key=len, reverse=True)), r"\1ORIGIN", target, flags=re.I)
+    words = f"{method if len(method) < 100 else f'({len(method)} bytes)'} {target if len(target) < 100 else f'({len(target)} bytes)'}"
     if version != "HTTP/1.1":
         words += f" {version}"
     fields = []
