@@ -440,6 +440,8 @@ def main():
     missing = [name for name in NAMES[1:] if not programs[name]]
     if missing:
         sys.exit(f"differential: not installed: {', '.join(missing)}")
+    if not os.access(programs["bearerd"], os.X_OK):
+        sys.exit(f"differential: no program: {programs['bearerd']}")
     # The proxies end with this program, also when it is told to.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     rows = [row for row in inputs.ROWS if options.only in row.title]

@@ -137,9 +137,11 @@ because("nginx", "fields that Connection names|fields named on two.*|Connection:
 because("nginx squid", "TE: trailers", "forwarded GET /$", "Takes no trailers.")
 because("nginx squid", "an Upgrade that is asked for|Upgrade: h2c.*", "forwarded", "Asks for no switch of protocols unless it is configured; squid and nginx drop the field.")
 because("nginx haproxy squid", "Via of this proxy", "forwarded", "The pseudonym is not its own.")
-because("haproxy nginx", "Max-Forwards.*|a Max-Forwards.*", "forwarded", "Does not read Max-Forwards, though §7.6.2 demands it.")
+because("haproxy nginx", "(a |two )?Max-Forwards.*", "forwarded", "Does not read Max-Forwards, though §7.6.2 demands it.")
 because("nginx squid", "Max-Forwards: 0 of OPTIONS", "refused", "Does not serve asterisk-form.")
 because("squid", "Max-Forwards: 0 of GET|a Max-Forwards that is no number", "forwarded [A-Z]+ /$", "Drops the field when it is not a positive number.")
+because("squid", "two Max-Forwards", "max-forwards: 4", "Takes the first.")
+because("haproxy", "an Upgrade with content", "connection: upgrade", "Drops Upgrade, but not the option that named it.")
 because("haproxy squid", "Expect without content|Expect of HTTP/1.0|an unknown expectation", "forwarded.*expect", "Passes Expect on as it came.")
 because("nginx", "Expect: 100-continue|an unknown expectation", "forwarded POST", "Answers 100 by itself, and drops Expect towards the origin.")
 
@@ -178,7 +180,7 @@ because("haproxy", "HEAD with chunked|304 with Transfer-Encoding", "chunked", "P
 # Interim responses and status lines.
 
 because("nginx", "an interim response with a Content-Length", "waits", "Version 1.22 takes 103 for a final response; the client waits for another.")
-because("squid", "a 101 (that was asked for|to another.*)", "502", "Asked for no switch, so it takes none.")
+because("squid", "a 101 (that was asked for|to another.*|without Upgrade)", "502", "Asked for no switch, so it takes none.")
 
 because("nginx haproxy", "103 for an HTTP/1.0 client", "103", "Passes it on, which §15.2 forbids to HTTP/1.0.")
 because("nginx", "a 101 that nobody asked for", "101", "Passes it on and opens a tunnel.")

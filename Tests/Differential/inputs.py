@@ -197,7 +197,7 @@ line("9110 §7.7", "a percent sign without digits", "GET /%zz HTTP/1.1", "forwar
 line("9112 §3.2.4", "OPTIONS *", "OPTIONS * HTTP/1.1", "forwarded OPTIONS *", "Asterisk-form of OPTIONS.")
 line("9112 §3.2.4", "GET *", "GET * HTTP/1.1", BAD, "Asterisk-form is for OPTIONS only.")
 line("9112 §3.2.3", "authority-form of GET", "GET localhost:80 HTTP/1.1", BAD, "Authority-form is for CONNECT only.")
-line("9112 §3.2.3", "CONNECT", "CONNECT localhost:80 HTTP/1.1", "refused 403; goes on", "No tunnels unless configured (SPEC §1): a tunnel hides the request.")
+line("9112 §3.2.3", "CONNECT", "CONNECT localhost:80 HTTP/1.1", "refused 403; goes on", "No tunnels unless configured (SPEC §1): a tunnel hides the request. No content was begun (9110 §9.3.6), so the connection may go on.")
 line("9112 §3.2.3", "CONNECT without a port", "CONNECT localhost HTTP/1.1", BAD, "Authority-form has a port.")
 request("9112 §3.2.2", "absolute-form and another Host", "GET http://@ORIGIN@/x HTTP/1.1\r\nHost: elsewhere.test\r\n\r\n", "forwarded GET /x", "The target overrides Host.")
 request("9112 §3.2.1", "absolute-form without a path", "GET http://@ORIGIN@ HTTP/1.1\r\nHost: @ORIGIN@\r\n\r\n", "forwarded GET /", "An empty path is sent as a slash.")
@@ -259,6 +259,7 @@ get("9110 §7.8", "an Upgrade that is asked for", "Connection: Upgrade\nUpgrade:
 get("9110 §7.8", "an Upgrade that Connection does not name", "Upgrade: chat", "forwarded GET /", "Without the connection option the field was not meant for this hop.")
 get("9110 §7.8", "Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAMAAABkAAQAAP__", "forwarded GET / {connection: upgrade; upgrade: h2c}", "As any other protocol; HTTP2-Settings is named by Connection and goes, so no origin can accept.")
 get("9110 §7.8", "Upgrade: h2c whose settings Connection does not name", "Connection: Upgrade\nUpgrade: h2c\nHTTP2-Settings: AAMAAABkAAQAAP__", "forwarded GET / {http2-settings: AAMAAABkAAQAAP__; connection: upgrade; upgrade: h2c}", "A field like any other where Connection does not name it; an origin must not accept it so (7540 §3.2.1).")
+get("9110 §7.8", "an Upgrade with content", "Connection: upgrade\nUpgrade: chat\nContent-Length: 3", 'forwarded POST / length "abc"', "A server may ignore Upgrade, so a proxy may leave it out; with content the switch would come in the middle of a message.", "POST / HTTP/1.1", "abc")
 get("9110 §7.8", "Connection: upgrade without Upgrade", "Connection: upgrade", "forwarded GET /", "There is nothing to ask for; the option ends here.")
 get("9110 §7.6.1", "Connection with a value that is no token", "Connection: a b, @\nA: 1", "forwarded GET / {a: 1}", "What is no token names no field; Connection itself ends here.")
 get("9110 §11.6.2", "Authorization", "Authorization: Basic YTpi", "forwarded GET / {authorization: Basic YTpi}", "Of an upstream without a token of ours, the client's own passes (SPEC §2).")
@@ -269,6 +270,7 @@ get("9110 §7.6.2", "Max-Forwards: 0 of OPTIONS", "Max-Forwards: 0", "answered 2
 get("9110 §7.6.2", "Max-Forwards: 0 of TRACE", "Max-Forwards: 0", "answered 200; goes on", "At zero a proxy must not forward, and answers.", "TRACE / HTTP/1.1")
 get("9110 §7.6.2", "Max-Forwards: 0 of GET", "Max-Forwards: 0", "forwarded GET / {max-forwards: 0}", "May be ignored for other methods; it is.")
 get("9110 §7.6.2", "a Max-Forwards that is no number", "Max-Forwards: x", BAD, "1*DIGIT; what is none cannot be counted down.", "OPTIONS / HTTP/1.1")
+get("9110 §7.6.2", "two Max-Forwards", "Max-Forwards: 5\nMax-Forwards: 0", BAD, "The field is one number; which of two counts is not guessed.", "OPTIONS / HTTP/1.1")
 get("9110 §10.1.1", "Expect: 100-continue", "Content-Length: 3\nExpect: 100-continue", 'forwarded POST / length "abc" {expect: 100-continue}', "The expectation goes on to the origin, which answers 100.", "POST / HTTP/1.1", "abc")
 get("9110 §10.1.1", "Expect without content", "Expect: 100-continue", "forwarded GET /", "Without content there is nothing to wait for, and a client must not send it.")
 get("9110 §10.1.1", "an unknown expectation", "Content-Length: 3\nExpect: 200-ok", "refused 417", "A server may answer 417 to an expectation it does not know.", "POST / HTTP/1.1", "abc")
@@ -360,6 +362,7 @@ response("9112 §6.1", "304 with Transfer-Encoding", "Transfer-Encoding: chunked
 response("9112 §6.3", "an interim response with a Content-Length", "Content-Length: 5", 'relayed 103 + 200 OK length "hi"', "An interim response has no content, whatever its fields say; the field is left out.", "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nX-Origin: row\r\nContent-Length: 2\r\n\r\nhi", "HTTP/1.1 103 Early Hints")
 answer("9110 §7.8", "a 101 that was asked for", "HTTP/1.1 101 Switching Protocols\r\nX-Origin: row\r\nUpgrade: chat\r\nConnection: upgrade\r\n\r\n", 'relayed 101 Switching Protocols {upgrade: chat}', "The client asked for it: a tunnel follows.", request=b"GET /row HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: chat\r\n\r\n")
 answer("9110 §7.8", "a 101 to another protocol than was asked for", "HTTP/1.1 101 Switching Protocols\r\nX-Origin: row\r\nUpgrade: other\r\nConnection: upgrade\r\n\r\n", 'relayed 101 Switching Protocols {upgrade: other}', "A server must not do it; bearerd sees that a switch was asked for, not to what, and the client can tell.", request=b"GET /row HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: chat\r\n\r\n")
+answer("9110 §15.2.2", "a 101 without Upgrade", "HTTP/1.1 101 Switching Protocols\r\nX-Origin: row\r\nConnection: upgrade\r\n\r\n", "relayed 101 Switching Protocols", "A server must say to what it switches; bearerd sees that a switch was asked for, not to what, and the client can tell.", request=b"GET /row HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: chat\r\n\r\n")
 response("9112 §9.6", "Connection: close (response)", "Connection: close\nContent-Length: 2", OK, "The origin's close is not the client's.", "hi")
 
 # Interim responses.
