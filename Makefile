@@ -6,6 +6,7 @@
 # make asan          the tests, and the daemon that they start, under the address sanitizer
 # make tsan          the same under the thread sanitizer          (TEST_ARGS: for the test runner)
 # make bench         bearerd beside nginx, HAProxy, Envoy and a bare relay      (ROUNDS=5 BENCH_ARGS=)
+# make differential  the same bytes through bearerd, nginx, HAProxy and squid, compared  (DIFFERENTIAL_ARGS=--write)
 # make build         the release binary, .build/release/bearerd
 # make check-config  what bearerd says of a configuration          (CONFIG=config/bearerd.toml)
 # make install       binary, systemd units, default configuration  (PREFIX=/usr DESTDIR=)
@@ -30,13 +31,15 @@ SECONDS ?= 60
 TARGET ?=
 ROUNDS ?= 5
 BENCH_ARGS ?=
+DIFFERENTIAL_ARGS ?=
 
 # nginx lies in sbin, which is not in every PATH.
 export PATH := $(PATH):/opt/swift/usr/bin:/usr/sbin:/sbin
 RELEASE := .build/release/bearerd
 DEBUG := .build/debug/bearerd
 
-.PHONY: run test chaos simulate fuzz asan tsan bench build check-config install clean packages test-packages
+.PHONY: run test chaos simulate fuzz differential asan tsan bench build check-config install clean packages \
+  test-packages differential-packages
 .NOTPARALLEL:
 
 run: build
@@ -81,6 +84,9 @@ tsan: test-packages
 	BEARERD_BINARY="$(CURDIR)/.build/tsan/debug/bearerd" BEARERD_FAULT_BINARY="$(CURDIR)/.build/tsan/debug/bearerd" \
 	  .build/tsan/debug/bearerdPackageTests.xctest --testing-library swift-testing --skip '$(SANITIZED_SKIP)|MockServerTests|RefreshTests/storeUnwritable' \
 	  $(TEST_ARGS)
+
+differential: differential-packages build
+	python3 Tests/Differential/differential.py --bearerd $(RELEASE) $(DIFFERENTIAL_ARGS)
 
 # Envoy comes from PyPI, as a program of its own; without it the others are measured.
 bench: test-packages build
@@ -176,8 +182,19 @@ need 'command -v haproxy' haproxy
 need 'command -v taskset' util-linux
 endef
 
+define differential_needs
+need 'command -v nginx' nginx-light
+need 'command -v haproxy' haproxy
+need 'command -v squid' squid
+need 'command -v python3' python3
+endef
+
 packages:
 	@$(call install_missing,$(build_needs))
+
+differential-packages:
+	@$(call install_missing,$(build_needs)
+	$(differential_needs))
 
 # All at once, so that the lists of packages are fetched once.
 test-packages:

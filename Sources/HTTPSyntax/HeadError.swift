@@ -56,10 +56,10 @@ public enum HeadError: Error, Equatable, CaseIterable, Sendable {
     switch self {
     case .targetTooLong: 414
     case .sectionTooLong, .tooManyFields: 431
-    case .unsupportedTransferCoding: 501
+    case .unsupportedTransferCoding, .requestLineTooLong: 501
     case .version: 505
     case .bareCR, .bareLF, .obsFold, .spaceBeforeColon, .invalidFieldName, .invalidFieldValue,
-      .lineUnterminated, .requestLineTooLong, .statusLineTooLong, .malformedRequestLine, .malformedStatusLine,
+      .lineUnterminated, .statusLineTooLong, .malformedRequestLine, .malformedStatusLine,
       .invalidTarget, .targetFragment, .targetUserInfo, .unsupportedScheme, .invalidAuthority, .missingHost,
       .repeatedHost, .invalidHost, .contentLengthMalformed, .contentLengthDiffers, .contentLengthRepeated,
       .contentLengthWithTransferEncoding, .transferEncodingNotChunked, .transferEncodingMalformed,

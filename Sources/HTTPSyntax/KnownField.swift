@@ -9,6 +9,7 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
   case accessControlRequestMethod, accessControlRequestHeaders, accessControlRequestPrivateNetwork
   case contentType, age, server
   case bearerdSession, bearerdAuth, bearerdRetry, bearerdReplayable, bearerdClientSecret
+  case http2Settings
 
   /// Concerns this connection alone, whether or not `Connection` names it (RFC 9110 §7.6.1), and the
   /// fields between a client and its next proxy (RFC 9110 §11.7). `Trailer` counts too: it announces what
@@ -16,7 +17,7 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
   public var isHopByHop: Bool {
     switch self {
     case .connection, .proxyConnection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade,
-      .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo:
+      .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo, .http2Settings:
       true
     case .other, .host, .contentLength, .authorization, .wwwAuthenticate, .via, .expect, .maxForwards,
       .idempotencyKey, .location, .contentLocation, .setCookie, .cookie, .date, .retryAfter, .origin,
@@ -51,7 +52,7 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
   }
 
   /// Lower-case names, by length: constant data, read without a lazy initialiser.
-  private static let rows: [38 of Row] = [
+  private static let rows: [39 of Row] = [
     Row(first: 0x74, name: "te", field: .te),
     Row(first: 0x61, name: "age", field: .age),
     Row(first: 0x76, name: "via", field: .via),
@@ -76,6 +77,7 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
     Row(first: 0x63, name: "content-length", field: .contentLength),
     Row(first: 0x73, name: "sec-fetch-mode", field: .secFetchMode),
     Row(first: 0x73, name: "sec-fetch-site", field: .secFetchSite),
+    Row(first: 0x68, name: "http2-settings", field: .http2Settings),
     Row(first: 0x62, name: "bearerd-session", field: .bearerdSession),
     Row(first: 0x69, name: "idempotency-key", field: .idempotencyKey),
     Row(first: 0x63, name: "content-location", field: .contentLocation),
@@ -94,7 +96,7 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
 
   /// By length: where its names begin in `rows`; the next element is where they end.
   private static let firstRows: [40 of UInt8] = [
-    0, 0, 0, 1, 3, 5, 5, 9, 11, 12, 12, 15, 16, 19, 21, 24, 26, 29, 30, 32,
-    33, 33, 34, 34, 34, 34, 35, 35, 35, 35, 36, 37, 37, 37, 37, 37, 37, 37, 37, 38,
+    0, 0, 0, 1, 3, 5, 5, 9, 11, 12, 12, 15, 16, 19, 21, 25, 27, 30, 31, 33,
+    34, 34, 35, 35, 35, 35, 36, 36, 36, 36, 37, 38, 38, 38, 38, 38, 38, 38, 38, 39,
   ]
 }

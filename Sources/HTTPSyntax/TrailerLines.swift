@@ -34,7 +34,7 @@ public final class TrailerLines {
       .wwwAuthenticate, .expect, .maxForwards, .idempotencyKey, .location, .contentLocation, .setCookie, .cookie,
       .date, .retryAfter, .origin, .accessControlRequestMethod, .accessControlRequestHeaders,
       .accessControlRequestPrivateNetwork, .contentType, .age, .bearerdSession, .bearerdAuth, .bearerdRetry,
-      .bearerdReplayable, .bearerdClientSecret:
+      .bearerdReplayable, .bearerdClientSecret, .http2Settings:
       return false
     }
   }

@@ -105,7 +105,7 @@ public struct ForwardedRequest: Sendable {
     case .authorization: return keepsClientAuthorization
     case .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable, .bearerdClientSecret: return false
     case .connection, .proxyConnection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade,
-      .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo:
+      .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo, .http2Settings:
       return false
     case .other, .wwwAuthenticate, .via, .maxForwards, .idempotencyKey, .location, .contentLocation, .setCookie,
       .cookie, .date, .retryAfter, .origin, .secFetchSite, .secFetchMode, .accessControlRequestMethod,
@@ -118,6 +118,47 @@ public struct ForwardedRequest: Sendable {
 extension HeadLimits {
   /// The most field lines a head can have. Each may grow by the space behind its colon, which a peer may leave out.
   static let fieldsMax = 255
+}
+
+/// What an `Upgrade` offers and a 101 grants (RFC 9110 §7.8).
+public enum UpgradeOffer {
+  /// Whether the request offers something to switch to. `h2c` is nothing: RFC 9113 §3.1 has made it obsolete, and what
+  /// went through that tunnel would be requests that nobody judged.
+  public static func isUsable(_ head: RequestHead, _ bytes: RawSpan) -> Bool {
+    var count = 0
+    var isUsable = true
+    forEachProtocol(head.lines, bytes) { name in
+      count += 1
+      if name.equalsIgnoringCase("h2c") || name.equalsIgnoringCase("h2") { isUsable = false }
+    }
+    return count > 0 && isUsable
+  }
+
+  /// Whether the response switches to what the request offers, and says so.
+  public static func grants(
+    _ response: ResponseHead, _ responseBytes: RawSpan, _ request: RequestHead, _ requestBytes: RawSpan
+  ) -> Bool {
+    var count = 0
+    var isOffered = true
+    forEachProtocol(response.lines, responseBytes) { granted in
+      count += 1
+      var found = false
+      forEachProtocol(request.lines, requestBytes) { offered in
+        if granted.equalsIgnoringCase(offered) { found = true }
+      }
+      if !found { isOffered = false }
+    }
+    return count > 0 && isOffered
+  }
+
+  private static func forEachProtocol(_ lines: [FieldLine], _ bytes: RawSpan, _ body: (RawSpan) -> Void) {
+    for line in lines where line.field == .upgrade {
+      FieldValues.forEachElement(of: bytes.extracting(line.value.offsets)) { element in
+        body(element)
+        return true
+      }
+    }
+  }
 }
 
 /// `Upgrade` and the `Connection` that goes with it, on requests that ask for a switch and on the 101 that grants it.

@@ -137,7 +137,7 @@ public struct ForwardedResponse: Sendable {
       case .chunked, .untilClose: return false
       }
     case .connection, .proxyConnection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade,
-      .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo:
+      .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo, .http2Settings:
       return false
     case .other, .host, .authorization, .wwwAuthenticate, .via, .expect, .maxForwards, .idempotencyKey, .location,
       .contentLocation, .setCookie, .cookie, .date, .retryAfter, .origin, .secFetchSite, .secFetchMode,

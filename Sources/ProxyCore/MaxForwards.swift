@@ -60,7 +60,7 @@ public enum TraceContent {
       .contentLength, .proxyAuthenticate, .proxyAuthenticationInfo, .wwwAuthenticate, .via, .expect, .maxForwards,
       .idempotencyKey, .location, .contentLocation, .setCookie, .date, .retryAfter, .origin, .secFetchSite,
       .secFetchMode, .accessControlRequestMethod, .accessControlRequestHeaders, .accessControlRequestPrivateNetwork,
-      .contentType, .age, .server, .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable:
+      .contentType, .age, .server, .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable, .http2Settings:
       false
     }
   }

@@ -133,6 +133,16 @@ extension RawSpan {
     return true
   }
 
+  /// ASCII letters count as equal in either case.
+  func equalsIgnoringCase(_ other: RawSpan) -> Bool {
+    guard byteCount == other.byteCount else { return false }
+    for index in 0..<byteCount where byte(at: index) != other.byte(at: index) {
+      let (left, right) = (byte(at: index) | 0x20, other.byte(at: index) | 0x20)
+      if left != right || left < 0x61 || left > 0x7a { return false }
+    }
+    return true
+  }
+
   func hasPrefix(_ text: StaticString) -> Bool {
     guard byteCount >= text.utf8CodeUnitCount else { return false }
     return extracting(first: text.utf8CodeUnitCount).equalsIgnoringCase(text)

@@ -92,6 +92,8 @@ public enum Router {
     _ path: ByteRange, _ head: RequestHead, _ bytes: RawSpan, _ table: RouteTable, isTCP: Bool
   ) -> Route {
     let authority = head.hostAuthority
+    // Empty, where only HTTP/1.0 may leave it out: no name of ours.
+    if isTCP, authority == nil, head.firstIndex(of: .host) != nil { return .denied(.foreignHost) }
     let named = authority.flatMap { byHost($0, path, bytes, table) }
     if isTCP {
       switch guardVerdict(head, bytes, authority, isConfigured: named != nil, table) {

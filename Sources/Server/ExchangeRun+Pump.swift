@@ -206,8 +206,8 @@ extension ExchangeRun {
   /// Every unsolicited 1xx goes on, but none to HTTP/1.0 (RFC 9110 §15.2); 101 was not asked for.
   private func relayInterim(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
     if head.status == 101 {
-      if plan.asksForUpgrade { return judgeHead(head, upstream) }
-      upstreamFailed(.malformedResponse("it switched protocols without being asked to"))
+      if plan.asksForUpgrade, isGranted(head, upstream, client) { return judgeHead(head, upstream) }
+      upstreamFailed(.malformedResponse("it switched to a protocol that it was not asked for"))
       return false
     }
     // RFC 9110 §15.2: an answer to our own expectation is not the client's.
@@ -225,6 +225,12 @@ extension ExchangeRun {
     responseHeadBytes = 0
     head.reset()
     return true
+  }
+
+  private func isGranted(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
+    upstream.wire.input?.withReadable { bytes in
+      client.withHead { UpgradeOffer.grants(head, bytes.extracting(first: responseHeadBytes), $0, $1) } ?? false
+    } ?? false
   }
 
   /// While a 401 is decided its body is read as far as the buffer goes; beyond that reading pauses.

@@ -394,8 +394,9 @@ final class ExchangeRun {
 
   private var closesAfterOwnAnswer: Bool {
     let request = client?.head
-    // What is refused as no HTTP ends the connection: its sender may mean something else by what follows.
-    return status == 400 || !(request?.isPersistent ?? false) || !isRequestReceived || (request?.minorVersion == 0 && !plan.isGateway)
+    // What is refused as no HTTP ends the connection: its sender may mean something else by what follows. So may who
+    // was refused a tunnel, and has sent ahead.
+    return status == 400 || request?.method == .connect || !(request?.isPersistent ?? false) || !isRequestReceived || (request?.minorVersion == 0 && !plan.isGateway)
       || worker.isDraining
   }
 

@@ -99,6 +99,9 @@ enum ProblemTexts {
   static let connectWithContent = Problem(
     .badRequest, detail: "A CONNECT request cannot have content.", remedy: "Correct the program that sent it.")
 
+  static let traceWithContent = Problem(
+    .badRequest, detail: "A TRACE request cannot have content.", remedy: "Correct the program that sent it.")
+
   static let malformedMaxForwards = Problem(
     .badRequest, detail: "Max-Forwards is not one whole number.", remedy: "Correct the program that sent it.")
 
@@ -148,7 +151,7 @@ enum ProblemTexts {
   static func refusedHead(_ error: HeadError) -> Problem {
     let code: ProblemCode
     switch error {
-    case .targetTooLong, .requestLineTooLong: code = .targetTooLong
+    case .targetTooLong: code = .targetTooLong
     case .sectionTooLong, .tooManyFields: code = .headerTooLarge
     case _: code = .badRequest
     }

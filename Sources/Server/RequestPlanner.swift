@@ -77,6 +77,7 @@ enum RequestPlanner {
     if head.hasUnknownExpectation { return .refused(ProblemTexts.unknownExpectation) }
     let route = Router.route(head, bytes, table: worker.routes, isTCP: client.isTCP)
     if case .denied(let denial) = route { return .refused(ProblemTexts.denied(denial)) }
+    if head.method == .trace, head.framing != .none { return .refused(ProblemTexts.traceWithContent) }
     var maxForwards: UInt64?
     switch MaxForwards.read(head, bytes) {
     case .unlimited: break
@@ -145,7 +146,7 @@ enum RequestPlanner {
     plan.isGateway = isGateway
     plan.hostLine = upstream.hostLine
     plan.framing = head.framing
-    plan.asksForUpgrade = asksForUpgrade(head)
+    plan.asksForUpgrade = asksForUpgrade(head, bytes)
     plan.expiredStatus = upstream.settings.expiredStatus
     plan.loginURL = upstream.settings.loginURL
     let controls: ControlFields
@@ -201,9 +202,9 @@ enum RequestPlanner {
   }
 
   /// Only HTTP/1.1 can switch (RFC 9110 §7.8), and a request with content would have to be sent first.
-  private static func asksForUpgrade(_ head: RequestHead) -> Bool {
+  private static func asksForUpgrade(_ head: RequestHead, _ bytes: RawSpan) -> Bool {
     head.connectionHasUpgrade && head.firstIndex(of: .upgrade) != nil && head.minorVersion == 1
-      && head.framing == .none
+      && head.framing == .none && UpgradeOffer.isUsable(head, bytes)
   }
 
   /// A CORS preflight carries no credentials, and must not fail for lack of a session (Fetch §3.2.2).
@@ -281,7 +282,7 @@ enum RequestPlanner {
     plan.hostLine = Array("Host: \(origin.hostFieldValue)\r\n".utf8)
     plan.framing = head.framing
     plan.keepsClientAuthorization = true
-    plan.asksForUpgrade = asksForUpgrade(head)
+    plan.asksForUpgrade = asksForUpgrade(head, bytes)
     plan.facts.hasBody = plan.hasBody
     plan.facts.isSafe = head.method.isSafe
     return .planned(plan)

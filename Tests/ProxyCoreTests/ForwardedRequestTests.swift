@@ -82,7 +82,7 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
   @Test(
     "fields between the client and us do not go on",
     arguments: [
-      "Connection: close", "Proxy-Connection: keep-alive", "Keep-Alive: timeout=5", "TE: gzip", "Bearerd-Client-Secret: s",
+      "Connection: close", "Proxy-Connection: keep-alive", "Keep-Alive: timeout=5", "TE: gzip", "Bearerd-Client-Secret: s", "HTTP2-Settings: AAMA",
       "Trailer: X-Sum",
       "Upgrade: h2c", "Proxy-Authorization: Basic eA==", "Proxy-Authenticate: Basic",
       "Proxy-Authentication-Info: x",

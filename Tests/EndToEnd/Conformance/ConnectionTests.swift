@@ -110,6 +110,22 @@ import Testing
     try scene.daemon.finish()
   }
 
+  @Test(
+    "9110 §7.8 a 101 to what was not asked for is 502",
+    arguments: ["Upgrade: other\r\nConnection: upgrade\r\n", "Upgrade: websocket, other\r\nConnection: upgrade\r\n", "Upgrade:\r\n", ""])
+  func otherProtocol(_ fields: String) throws {
+    let scene = try RawScene()
+    let client = try scene.client()
+    client.send(Wire.request("GET /ws HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket"))
+    let peer = try scene.origin.accept()
+    _ = peer.receive(until: "\r\n\r\n")
+    peer.send("HTTP/1.1 101 Switching Protocols\r\n\(fields)\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    let text = client.receive(until: "\n}\n").text
+    #expect(text.hasPrefix("HTTP/1.1 502 ") && text.contains("UPSTREAM_PROTOCOL"), "\(text)")
+    client.leave()
+    try scene.daemon.finish()
+  }
+
   @Test("9110 §7.8 an upgrade that the upstream declines is an ordinary exchange, one that it grants a tunnel")
   func upgrade() throws {
     let scene = try RawScene()

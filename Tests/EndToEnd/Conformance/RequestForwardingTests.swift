@@ -81,6 +81,10 @@ import Testing
       "9110 §7.8 an Upgrade that was asked for", Wire.request("GET / HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket"),
       forwarded: Wire.forwarded("GET / HTTP/1.1", "Connection: upgrade", "Upgrade: websocket")),
     Passing(
+      "9113 §3.1 h2c is not passed on, nor are its settings",
+      Wire.request("GET / HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket, h2c", "HTTP2-Settings: AAMA"),
+      forwarded: Wire.forwarded("GET / HTTP/1.1")),
+    Passing(
       "9110 §7.8 Upgrade without Connection: upgrade ends here", Wire.request("GET / HTTP/1.1", "Upgrade: websocket"),
       forwarded: Wire.forwarded("GET / HTTP/1.1")),
     Passing(

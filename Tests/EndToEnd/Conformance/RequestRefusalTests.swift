@@ -99,7 +99,11 @@ struct RequestRefusalTests {
     Refused("§3.2 a Host with a space", "GET / HTTP/1.1\r\nHost: local host\r\n\r\n"),
     Refused("§3.2 a Host with a bad port", "GET / HTTP/1.1\r\nHost: localhost:x\r\n\r\n"),
     Refused("§3.2 two Hosts in HTTP/1.0", "GET / HTTP/1.0\r\nHost: localhost\r\nHost: evil\r\n\r\n"),
+    Refused("SPEC §1 an empty Host", "GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", status: 421),
     // Limits and others.
+    Refused("9110 §9.3.6 a CONNECT that is denied, with what was sent ahead", "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n" + smuggled, status: 403),
+    Refused("9110 §9.3.8 TRACE with content", "TRACE / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc"),
+    Refused("9112 §3 a method longer than any", String(repeating: "A", count: 9000) + " / HTTP/1.1\r\nHost: localhost\r\n\r\n", status: 501),
     Refused("9110 §10.1.1 an unknown expectation", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nExpect: 200-ok\r\n\r\na", status: 417),
     Refused("9110 §15.5.15 a long target", "GET /\(String(repeating: "a", count: 9000)) HTTP/1.1\r\nHost: localhost\r\n\r\n", status: 414),
     Refused("6585 §5 a long field", "GET / HTTP/1.1\r\nHost: localhost\r\nX: \(String(repeating: "a", count: 33_000))\r\n\r\n", status: 431),

@@ -152,7 +152,7 @@ func written(_ framing: MessageFraming, _ content: [UInt8]) -> [UInt8] {
 enum HopByHop {
   static let always: Set<String> = [
     "connection", "proxy-connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
-    "proxy-authorization", "proxy-authenticate", "proxy-authentication-info",
+    "proxy-authorization", "proxy-authenticate", "proxy-authentication-info", "http2-settings",
   ]
   static let ofRequests: Set<String> = [
     "host", "content-length", "expect", "authorization", "bearerd-client-secret", "bearerd-session", "bearerd-auth", "bearerd-retry",
