@@ -9,8 +9,8 @@ public final class AdminServer: @unchecked Sendable {
   private let loop: EventLoop
   private let snapshot: @Sendable () -> AdminSnapshot
   private let queue = DispatchQueue(label: "bearerd.admin")
-  private let browserGuard: BrowserGuard
   // Touched on the loop only.
+  private var browserGuard: BrowserGuard
   private var openCount = 0
 
   private static let connectionsMax = 64
@@ -22,6 +22,13 @@ public final class AdminServer: @unchecked Sendable {
     self.loop = loop
     self.snapshot = snapshot
     browserGuard = BrowserGuard(allowedOrigins: [], hostNames: hostNames.map { Array($0.utf8) })
+  }
+
+  /// The configuration has changed.
+  public func adopt(hostNames: [String]) {
+    loop.post { [self] in
+      browserGuard = BrowserGuard(allowedOrigins: [], hostNames: hostNames.map { Array($0.utf8) })
+    }
   }
 
   /// A connection handed over by the acceptor; call on the loop.
@@ -62,12 +69,17 @@ public final class AdminServer: @unchecked Sendable {
 
   fileprivate func judge(_ head: RequestHead, _ bytes: RawSpan) -> String? {
     func value(_ field: KnownField) -> ByteRange? { head.firstIndex(of: field).map { head.lines[$0].value } }
+    let isHead = head.method == .head
+    // Empty, where only HTTP/1.0 may leave it out; of several Origins the one that is judged might not be the one that is true.
+    let isOdd = head.hostAuthority == nil && head.firstIndex(of: .host) != nil
+    if isOdd { return Self.response(421, "text/plain", "not a name of this listener\n", isHead: isHead) }
+    if head.count(of: .origin) > 1 { return Self.response(403, "text/plain", "not for web pages\n", isHead: isHead) }
     let verdict = browserGuard.judge(
       bytes, host: head.hostAuthority?.host, origin: value(.origin), fetchSite: value(.secFetchSite))
     switch verdict {
     case .allowed: break
-    case .foreignHost: return Self.response(421, "text/plain", "not a name of this listener\n", isHead: false)
-    case .foreignOrigin: return Self.response(403, "text/plain", "not for web pages\n", isHead: false)
+    case .foreignHost: return Self.response(421, "text/plain", "not a name of this listener\n", isHead: isHead)
+    case .foreignOrigin: return Self.response(403, "text/plain", "not for web pages\n", isHead: isHead)
     }
     guard head.method == .get || head.method == .head else {
       return Self.response(405, "text/plain", "GET or HEAD\n", isHead: false)

@@ -23,6 +23,8 @@ static inline long bearerd_SSL_CTX_set_session_cache_mode(SSL_CTX *ctx, long mod
 static inline long bearerd_SSL_CTX_add_extra_chain_cert(SSL_CTX *ctx, X509 *certificate) {
   return SSL_CTX_add_extra_chain_cert(ctx, certificate);
 }
+// At exit(3) OpenSSL would free its locks under threads that still work.
+static inline void bearerd_openssl_without_atexit(void) { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL); }
 static inline void bearerd_SSL_CTX_set_read_ahead(SSL_CTX *ctx, int on) { SSL_CTX_set_read_ahead(ctx, on); }
 static inline EVP_PKEY *bearerd_EVP_EC_gen(const char *curve) { return EVP_EC_gen(curve); }
 static inline EVP_PKEY *bearerd_EVP_RSA_gen(unsigned int bits) { return EVP_RSA_gen(bits); }

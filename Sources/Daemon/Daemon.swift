@@ -179,6 +179,7 @@ private final class RunningDaemon: @unchecked Sendable {
   private func stop(_ signal: String) {
     if isStopping {
       logger.notice("stopping at once: told twice")
+      server.prepareForEnd()
       ended.signal()
       return
     }
@@ -191,6 +192,7 @@ private final class RunningDaemon: @unchecked Sendable {
     }
     queue.asyncAfter(deadline: .now() + .milliseconds(Int(clamping: drainTime.milliseconds))) { [self] in
       logger.warning("the time to drain is over: connections that are still open are cut")
+      server.prepareForEnd()
       ended.signal()
     }
   }

@@ -30,6 +30,7 @@ public final class ProxyServer: @unchecked Sendable {
   private var acceptors: [Acceptor] = []
   private var listeners: [ListeningSocket] = []
   private var watcher: StoreWatcher?
+  private var admin: AdminServer?
 
   /// A bound listener, by what it is for.
   public struct Bound: Sendable {
@@ -154,15 +155,14 @@ public final class ProxyServer: @unchecked Sendable {
 
   private func bind(_ configuration: Configuration, _ inherited: [InheritedSocket]) throws(StartFault) {
     var taken: Set<Int32> = []
-    let authenticates = !configuration.clients.isEmpty
     for listener in configuration.listeners {
       switch listener {
-      case .tcp(let address, _):
-        add(try Self.tcp(address), allowed: nil, authenticates: authenticates)
+      case .tcp(let address, let allowsRemote):
+        add(try Self.tcp(address), allowed: nil, isRemote: allowsRemote)
       case .unix(let path, let mode, let allowed):
         do throws(SocketFault) {
           add(
-            try ListeningSocket.unix(path: path, mode: UInt32(mode)), allowed: allowed, authenticates: authenticates)
+            try ListeningSocket.unix(path: path, mode: UInt32(mode)), allowed: allowed, isRemote: false)
         } catch {
           throw StartFault("listen \(path): \(error)")
         }
@@ -174,7 +174,7 @@ public final class ProxyServer: @unchecked Sendable {
         }
         for socket in sockets {
           taken.insert(socket.descriptor)
-          try addInherited(socket, allowsRemote: allowsRemote, authenticates: authenticates)
+          try addInherited(socket, allowsRemote: allowsRemote)
         }
       }
     }
@@ -193,7 +193,7 @@ public final class ProxyServer: @unchecked Sendable {
     }
   }
 
-  private func addInherited(_ socket: InheritedSocket, allowsRemote: Bool, authenticates: Bool) throws(StartFault) {
+  private func addInherited(_ socket: InheritedSocket, allowsRemote: Bool) throws(StartFault) {
     let listening: ListeningSocket
     do throws(SocketFault) {
       listening = try ListeningSocket.inherited(socket.descriptor)
@@ -205,15 +205,15 @@ public final class ProxyServer: @unchecked Sendable {
         "the inherited socket \(listening.address) is not a loopback address: set `allow_remote` for it and configure "
           + "the clients that may use it")
     }
-    add(listening, allowed: nil, authenticates: authenticates)
+    add(listening, allowed: nil, isRemote: allowsRemote)
   }
 
-  private func add(_ socket: ListeningSocket, allowed: [UInt32]?, authenticates: Bool) {
+  private func add(_ socket: ListeningSocket, allowed: [UInt32]?, isRemote: Bool) {
     let isTCP = socket.address.family != .unix
     let workers = workers
     listen(socket, "proxy") { descriptor, loop in
       if let allowed, !allowed.contains(UInt32(truncatingIfNeeded: bearerd_peer_uid(descriptor.raw))) { return }
-      workers[loop.index].accept(descriptor, isTCP: isTCP, authenticates: authenticates)
+      workers[loop.index].accept(descriptor, isTCP: isTCP, isRemote: isRemote)
     }
   }
 
@@ -221,6 +221,7 @@ public final class ProxyServer: @unchecked Sendable {
     let admin = AdminServer(on: loops[0], hostNames: configuration.browserGuard.hostNames) { [unowned self] in
       snapshot()
     }
+    self.admin = admin
     listen(try Self.tcp(address), "admin", targets: [loops[0]]) { descriptor, _ in admin.accept(descriptor) }
   }
 
@@ -274,6 +275,7 @@ public final class ProxyServer: @unchecked Sendable {
     try presenter.adopt(configuration)
     store.adopt(key: key)
     keeper.reconfigure(providers: configuration.providers, settings: .init(configuration))
+    admin?.adopt(hostNames: configuration.browserGuard.hostNames)
     for worker in workers { worker.loop.post { worker.adopt(plan) } }
   }
 
@@ -297,6 +299,11 @@ public final class ProxyServer: @unchecked Sendable {
     }
     let keeper = keeper
     group.notify(queue: .global()) { keeper.whenNoFlight(done) }
+  }
+
+  /// The process ends with connections open: what their clients have must not look whole (I9). Waits for the loops.
+  public func prepareForEnd() {
+    for worker in workers { worker.loop.perform { worker.prepareForEnd() } }
   }
 
   /// Waits for the loops and the keeper: not to be called from them.

@@ -10,7 +10,7 @@ public final class RequestHead {
     case failed(HeadError)
   }
 
-  private let limits: HeadLimits
+  public let limits: HeadLimits
   private var phase = Phase.requestLine
   private var line = RequestLine()
   private let section: FieldSection

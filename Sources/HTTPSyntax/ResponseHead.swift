@@ -8,7 +8,7 @@ public final class ResponseHead {
     case failed(HeadError)
   }
 
-  private let limits: HeadLimits
+  public let limits: HeadLimits
   private var phase = Phase.statusLine
   private var line = StatusLine()
   private let section: FieldSection

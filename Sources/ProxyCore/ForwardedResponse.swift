@@ -106,10 +106,20 @@ public struct ForwardedResponse: Sendable {
       value.byteCount == rewrite.from.count || Self.endsAuthority(value.byte(at: rewrite.from.count)) {
       out.append(array: rewrite.to)
       out.append(value.extracting(droppingFirst: rewrite.from.count))
+    } else if let authority = Self.networkPath(of: rewrite.from), let own = Self.networkPath(of: rewrite.to),
+      value.byteCount >= authority.count, value.extracting(first: authority.count).equalsIgnoringCase(Array(authority)),
+      value.byteCount == authority.count || Self.endsAuthority(value.byte(at: authority.count)) {
+      out.append(array: Array(own))
+      out.append(value.extracting(droppingFirst: authority.count))
     } else {
       if Self.isPathAbsolute(value) { out.append(array: strippedPrefix) }
       out.append(value)
     }
+  }
+
+  /// RFC 3986 §4.2: an origin without its scheme, `//host:port`.
+  private static func networkPath(of origin: [UInt8]) -> ArraySlice<UInt8>? {
+    origin.firstIndex(of: UInt8(ascii: "/")).map { origin[$0...] }
   }
 
   /// RFC 3986 §4.2: one slash, not two, which would begin an authority.

@@ -9,7 +9,9 @@ public struct RouteTable: Sendable {
   public var connect: Connect
   public var browserGuard: BrowserGuard
   /// Our name in `Via`.
-  public var pseudonym: [UInt8]
+  public let pseudonym: [UInt8]
+  /// The same in lower case, for comparison.
+  let ownName: [UInt8]
 
   public init(
     upstreams: [Upstream], unmatched: Unmatched, connect: Connect = .deny, browserGuard: BrowserGuard,
@@ -20,6 +22,7 @@ public struct RouteTable: Sendable {
     self.connect = connect
     self.browserGuard = browserGuard
     self.pseudonym = pseudonym
+    ownName = pseudonym.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }
   }
 
   public enum Unmatched: Sendable { case deny, pass }
@@ -70,6 +73,8 @@ public struct RouteTable: Sendable {
     public struct Applied: Sendable {
       public var auth: AuthMode
       public var retry: ReplayFacts.PathRetry
+      /// The provider's token endpoint or a login path: no field of a request can have a token attached here.
+      public var isTokenless = false
       /// Index into `rules`, or nil.
       public var ruleIndex: Int?
     }
@@ -82,7 +87,10 @@ public struct RouteTable: Sendable {
         applied.ruleIndex = index
         break
       }
-      for prefix in tokenlessPaths where PathPrefix.matches(prefix, path) { applied.auth = .none }
+      for prefix in tokenlessPaths where PathPrefix.matches(prefix, path) {
+        applied.auth = .none
+        applied.isTokenless = true
+      }
       return applied
     }
   }

@@ -27,7 +27,7 @@ public enum RouteDenial: Equatable, Sendable {
 public enum Router {
   /// - Parameter isTCP: the client came over TCP, where a browser could be behind it.
   public static func route(_ head: RequestHead, _ bytes: RawSpan, table: RouteTable, isTCP: Bool) -> Route {
-    if cameThroughHere(head, bytes, table.pseudonym) { return .denied(.loop) }
+    if cameThroughHere(head, bytes, table.ownName) { return .denied(.loop) }
     switch RequestTarget.parse(bytes, head.target, method: head.method) {
     case .failure(let error): return .denied(.malformedTarget(error))
     case .success(let target):

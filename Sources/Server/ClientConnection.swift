@@ -12,8 +12,8 @@ final class ClientConnection: LoopMember {
   let wire: HTTP1Wire
   let worker: Worker
   let isTCP: Bool
-  /// Each request must say which client it comes from.
-  let authenticates: Bool
+  /// From a listener beyond loopback: each request must say which client it comes from, whatever is configured now.
+  let isRemote: Bool
   /// Beyond the limit of connections: its first request is answered 503.
   private let isSurplus: Bool
   private(set) var token = MemberToken.unassigned
@@ -40,17 +40,19 @@ final class ClientConnection: LoopMember {
     case closed
   }
 
+  private static let requestsPerTurn = 32
+
   /// RFC 9112 §9.6 asks for some time; a client that still uploads must see the answer.
   private static let lingerTime = Interval.seconds(2)
 
   /// How long a connection beyond the limit may wait with its request.
   private static let surplusTime = Interval.seconds(1)
 
-  init(_ channel: Channel, worker: Worker, isTCP: Bool, authenticates: Bool, isSurplus: Bool) {
+  init(_ channel: Channel, worker: Worker, isTCP: Bool, isRemote: Bool, isSurplus: Bool) {
     wire = HTTP1Wire(channel, buffers: worker.loop.buffers)
     self.worker = worker
     self.isTCP = isTCP
-    self.authenticates = authenticates
+    self.isRemote = isRemote
     self.isSurplus = isSurplus
   }
 
@@ -74,6 +76,10 @@ final class ClientConnection: LoopMember {
   func drain() {
     guard case .idle = state else { return }
     if wire.hasPendingOutput { beginLingering() } else { close() }
+  }
+
+  func prepareForEnd() {
+    if case .serving(let run) = state { run.prepareForEnd() }
   }
 
   // MARK: events
@@ -122,7 +128,9 @@ final class ClientConnection: LoopMember {
 
   /// Serves what is at hand until a request is being served or nothing whole is here.
   func readRequests() {
-    while true {
+    for served in 0... {
+      // Answers of our own need no turn of anybody else: the others have theirs first.
+      if served == Self.requestsPerTurn { return worker.loop.again(token) }
       switch state {
       case .idle, .readingHead: break
       case .serving, .ending, .lingering, .closed: return
@@ -148,6 +156,9 @@ final class ClientConnection: LoopMember {
   private func parseHead() {
     guard let input = wire.input else { return }
     if head == nil {
+      // Empty lines between requests begin none (RFC 9112 §2.2).
+      while input.count >= 2, input.withReadable({ $0.byte(at: 0) == 13 && $0.byte(at: 1) == 10 }) { input.consume(2) }
+      if input.isEmpty { return wire.releaseEmptyInput() }
       if let verdict = prefaceVerdict(input) {
         if verdict { return refuseHTTP2() }
         isHeadIncomplete = true

@@ -66,7 +66,11 @@ extension ExchangeRun {
   private var isCopySent: Bool { UInt64(copySent) == contentTaken || copy?.isComplete == false }
 
   /// After an early answer the body is read on only into a copy that a replay may want (SPEC §4).
-  private var mayTakeForReplay: Bool { (exchange?.isJudging ?? false) && copy?.isComplete ?? false }
+  ///
+  /// What has not begun to leave stays with the client: a copy that overflows would end the replay.
+  private var mayTakeForReplay: Bool {
+    contentTaken > 0 && (exchange?.isJudging ?? false) && copy?.isComplete ?? false
+  }
 
   private func sendCopy(_ upstream: UpstreamConnection) -> Bool {
     guard let copy, copy.isComplete, copySent < copy.count else { return false }
@@ -215,7 +219,8 @@ extension ExchangeRun {
     if isOurs { probeDeadline = .never }
     if client.head?.minorVersion != 0, !isOurs {
       // No faster than the client takes them: an upstream can send any number (I12).
-      if client.wire.hasPendingOutput { return false }
+      if client.wire.hasPendingOutput { flushClient() }
+      if exchange == nil || client.wire.hasPendingOutput { return false }
       let interim = ForwardedResponse.interim(pseudonym: worker.routes.pseudonym)
       let out = client.wire.stage(interim.bytesMax(headBytes: responseHeadBytes))
       upstream.wire.input?.withReadable { interim.write(head, $0.extracting(first: responseHeadBytes), into: out) }
@@ -303,7 +308,7 @@ extension ExchangeRun {
     let now = worker.loop.now
     if let client {
       let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped && !isTunnel
-        && probeDeadline == .never
+        && probeDeadline == .never && !(upstream?.wire.isBlockedSending ?? false)
       let deadline: Instant
       if client.wire.isBlockedSending {
         clientReads.end()

@@ -414,7 +414,9 @@ final class ExchangeRun {
     worker.counters.abortedByClient += 1
     note = "client gone"
     // One that is only slow must not take what it has for the whole (I9).
-    let byReset = clientFraming == .untilClose && !isTunnel
+    let byReset = clientFraming == .untilClose
+    // In a tunnel an abort is an abort on the other side too.
+    if isTunnel { upstream?.wire.channel.resetOnClose() }
     let client = client
     releaseUpstream(isReusable: false)
     finishRun()
@@ -439,6 +441,13 @@ final class ExchangeRun {
     let closes = closesClient
     finishRun()
     client.exchangeEnded(closes: closes)
+  }
+
+  /// The process ends: the kernel closes in order, which without framing looks like the end of the content.
+  func prepareForEnd() {
+    guard clientFraming == .untilClose else { return }
+    client?.wire.channel.resetOnClose()
+    if isTunnel { upstream?.wire.channel.resetOnClose() }
   }
 
   func releaseUpstream(isReusable: Bool) {

@@ -119,7 +119,7 @@ enum RequestPlanner {
   ) -> Result<Caller, Problem> {
     let first = head.target.isEmpty ? 0 : bytes.byte(at: head.target.start)
     let isForward = head.method == .connect || first != UInt8(ascii: "/") && first != UInt8(ascii: "*")
-    guard client.authenticates else {
+    guard client.isRemote || !worker.plan.clients.clients.isEmpty else {
       guard isForward, head.firstIndex(of: .proxyAuthorization) != nil else { return .success(Caller()) }
       let user = BasicCredentials.read(head, bytes)?.userName ?? []
       return .success(Caller(userName: user.isEmpty ? nil : String(decoding: user, as: UTF8.self)))
@@ -154,7 +154,7 @@ enum RequestPlanner {
     case .failure(let problem): return .refused(problem)
     case .success(let read): controls = read
     }
-    var auth = controls.auth ?? rule.auth
+    var auth = rule.isTokenless ? .none : controls.auth ?? rule.auth
     // An upstream sends a TRACE request back as it came: the token would be shown to the client (RFC 9110 §9.3.8).
     if isPreflight(head) || head.method == .trace { auth = .none }
     if auth != .none, upstream.settings.authorization == .keep, head.firstIndex(of: .authorization) != nil {
@@ -220,8 +220,14 @@ enum RequestPlanner {
     let isRead = head.method == .get || head.method == .head || head.method == .options
     return ExchangeFacts(
       auth: auth, method: isRead ? .getHeadOptions : .other,
-      hasIdempotencyKey: head.firstIndex(of: .idempotencyKey) != nil, clientRetry: controls.retry,
+      hasIdempotencyKey: hasIdempotencyKey(head), clientRetry: controls.retry,
       pathRetry: rule.retry, writes: writes, hasBody: hasBody, isSafe: head.method.isSafe)
+  }
+
+  /// One that goes on to the upstream: `Connection` may have named it, or it may be empty.
+  private static func hasIdempotencyKey(_ head: RequestHead) -> Bool {
+    guard let index = head.firstIndex(of: .idempotencyKey) else { return false }
+    return !head.lines[index].isConnectionOption && !head.lines[index].value.isEmpty
   }
 
   /// SPEC §2, first that applies: the client's field, its user name, the path rule, the upstream's own, a pool.
@@ -233,20 +239,25 @@ enum RequestPlanner {
       guard upstream.settings.accepts(session: name) else {
         return .failure(ProblemTexts.sessionNotAccepted(name, upstream.settings.name))
       }
-      return .success(worker.slots[name].map { .slot($0) } ?? .named(name))
+      return .success(worker.slot(of: name).map { .slot($0) } ?? .named(name))
     }
     if let ruleIndex, let slot = upstream.ruleSlots[ruleIndex] { return .success(.slot(slot)) }
     if let slot = upstream.sessionSlot { return .success(.slot(slot)) }
     let pool = worker.sessionPools.slots[index]
     guard !pool.isEmpty else { return .success(nil) }
-    if upstream.settings.poolPick == .connection, let picked = client.pooledSlot, picked.upstream == index {
+    if upstream.settings.poolPick == .connection, let picked = client.pooledSlot, picked.upstream == index,
+      caller.sessions == nil || caller.mayUse(worker.name(of: .slot(picked.slot))) {
       return .success(.slot(picked.slot))
     }
-    // Each loop begins elsewhere, and comes round to all.
-    let slot = Int(pool[(worker.nextPoolPick &+ worker.poolOffset(of: pool.count)) % pool.count])
-    worker.nextPoolPick &+= 1
-    client.pooledSlot = (index, slot)
-    return .success(.slot(slot))
+    // Each loop begins elsewhere, and comes round to all; a client that may not use all, to the next that it may.
+    for _ in pool.indices {
+      let slot = Int(pool[(worker.nextPoolPick &+ worker.poolOffset(of: pool.count)) % pool.count])
+      worker.nextPoolPick &+= 1
+      if caller.sessions != nil, !caller.mayUse(worker.name(of: .slot(slot))) { continue }
+      client.pooledSlot = (index, slot)
+      return .success(.slot(slot))
+    }
+    return .failure(ProblemTexts.sessionNotForClient(upstream.settings.pool ?? ""))
   }
 
   // MARK: tunnels and unmatched hosts

@@ -47,7 +47,8 @@ final class LiveSession {
 /// The sessions by slot and by name, and those in use that may be let go one day, oldest look first.
 struct SessionTable {
   private(set) var places: [SessionPlace] = []
-  private var slots: [String: Int] = [:]
+  /// By the bytes of the name: strings that are canonically equivalent are the same to Swift, and two sessions here.
+  private var slots: [[UInt8]: Int] = [:]
   /// Slots with a `live` part beyond the first `keptMax`, each once.
   private(set) var order: [Int] = []
 
@@ -63,12 +64,12 @@ struct SessionTable {
     _modify { yield &places[slot] }
   }
 
-  func slot(of name: String) -> Int? { slots[name] }
+  func slot(of name: String) -> Int? { slots[Array(name.utf8)] }
 
   mutating func makeSlot(_ name: String) -> Int {
-    if let slot = slots[name] { return slot }
+    if let slot = slots[Array(name.utf8)] { return slot }
     places.append(SessionPlace(name: name))
-    slots[name] = places.count - 1
+    slots[Array(name.utf8)] = places.count - 1
     return places.count - 1
   }
 

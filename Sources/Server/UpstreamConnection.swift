@@ -31,6 +31,8 @@ final class UpstreamConnection: LoopMember {
     loop.transfer(token, to: self)
   }
 
+  func note(_ readiness: Readiness) { wire.channel.note(readiness) }
+
   func ready(_ readiness: Readiness) {
     wire.channel.note(readiness)
     if let run { return run.upstreamReady() }
@@ -47,6 +49,10 @@ final class UpstreamConnection: LoopMember {
   var isSpent: Bool {
     wire.channel.sawPeerShutdown || wire.channel.sawError || wire.channel.mayHaveMore && wire.fill() != .blocked
   }
+
+  /// Bytes behind a response are no answer to anybody's next request (RFC 9112 §6.3). They, or the end, may have come
+  /// since the last event: that is asked where the connection goes straight from one exchange to another.
+  var isFit: Bool { !isSpent && (seenAlive < loop.now || wire.channel.isQuiet) }
 
   func becameIdle() {
     run = nil
@@ -72,7 +78,8 @@ final class UpstreamPool {
   private let limits: Limits
   private var idle: [UpstreamConnection] = []
   private var openCount = 0
-  private var connectors: [ObjectIdentifier: Connector] = [:]
+  private var connectors: [Int: (connector: Connector, run: ExchangeRun, serial: UInt64)] = [:]
+  private var nextConnector = 0
   private var waiting: [Waiter] = []
   private var isRetired = false
   private var expectationsIgnoredUntil = Instant(nanoseconds: 0)
@@ -121,6 +128,10 @@ final class UpstreamPool {
   func request(for run: ExchangeRun, fresh: Bool, isRetry: Bool) -> Offer {
     while let connection = isRetry ? nil : idle.last {
       if fresh && loop.now.since(connection.seenAlive) > Self.trustedIdle { break }
+      guard connection.isFit else {
+        dropIdle(connection)
+        continue
+      }
       idle.removeLast()
       loop.setDeadline(.never, for: connection.token)
       connection.run = run
@@ -143,14 +154,15 @@ final class UpstreamPool {
 
   private func connect(for run: ExchangeRun) {
     let serial = run.serial
-    let key = ObjectIdentifier(run)
+    let key = nextConnector
+    nextConnector += 1
     var ended = false
     let connector = Connector.start(target, resolver: resolver, on: loop) { [self] result in
       ended = true
       connectors[key] = nil
       connected(result, for: run, serial: serial)
     }
-    if !ended { connectors[key] = connector }
+    if !ended { connectors[key] = (connector, run, serial) }
   }
 
   private func connected(
@@ -166,21 +178,28 @@ final class UpstreamPool {
       } else {
         giveBack(connection)
       }
+    case .failure(.cancelled): serveWaiting()
     case .failure(let fault):
       if run.serial == serial, run.wantsUpstream { run.upstreamFailed(UpstreamFailure(fault)) }
       serveWaiting()
     }
   }
 
-  /// The run does not want its connection any more; one that arrives all the same is pooled.
+  /// The run does not want its connection any more: an attempt at one ends.
   func cancel(_ run: ExchangeRun) {
-    waiting.removeAll { $0.run === run }
+    if !waiting.isEmpty { waiting.removeAll { $0.run === run } }
+    if connectors.isEmpty { return }
+    for (key, attempt) in connectors where attempt.run === run && attempt.serial == run.serial {
+      connectors[key] = nil
+      attempt.connector.cancel()
+    }
   }
 
   /// A connection whose exchange is complete and that can take another.
   func giveBack(_ connection: UpstreamConnection) {
     if isRetired || connection.isSpent { return discard(connection) }
     connection.becameIdle()
+    if !waiting.isEmpty, !connection.isFit { return discard(connection) }
     while !waiting.isEmpty {
       let waiter = waiting.removeFirst()
       if waiter.run.serial == waiter.serial, waiter.run.wantsUpstream {

@@ -45,8 +45,8 @@ public final class Worker: @unchecked Sendable {
   var counters = Counters()
   private(set) var isDraining = false
   var nextPoolPick = 0
-  /// Sessions that clients have named and the store has.
-  private(set) var slots: [String: Int] = [:]
+  /// Sessions that clients have named and the store has, by the bytes of their names.
+  private var slots: [[UInt8]: Int] = [:]
 
   private var clients: [ObjectIdentifier: ClientConnection] = [:]
   private var spareRuns: [ExchangeRun] = []
@@ -148,8 +148,8 @@ public final class Worker: @unchecked Sendable {
 
   /// A connection handed over by the acceptor; call on the loop.
   ///
-  /// - Parameter authenticates: each request must say which client it comes from.
-  public func accept(_ descriptor: consuming Descriptor, isTCP: Bool, authenticates: Bool) {
+  /// - Parameter isRemote: each request must say which client it comes from, even where no client is configured.
+  public func accept(_ descriptor: consuming Descriptor, isTCP: Bool, isRemote: Bool) {
     counters.clientsAccepted += 1
     let connectionsMax = max(1, settings.limits.clientConnections / loopCount)
     let isSurplus = clients.count >= connectionsMax
@@ -158,7 +158,7 @@ public final class Worker: @unchecked Sendable {
     if isDraining || clients.count >= connectionsMax + Self.surplusMax { return }
     if isTCP { SocketOptions.setNoDelay(descriptor.raw) }
     ClientConnection(
-      Channel(descriptor), worker: self, isTCP: isTCP, authenticates: authenticates, isSurplus: isSurplus
+      Channel(descriptor), worker: self, isTCP: isTCP, isRemote: isRemote, isSurplus: isSurplus
     ).start()
   }
 
@@ -179,6 +179,11 @@ public final class Worker: @unchecked Sendable {
     for pool in pools { pool.retire() }
     for client in Array(clients.values) { client.drain() }
     if clients.isEmpty { endDrain() }
+  }
+
+  /// Connections that are still open end with the process: by a reset where nothing else would tell (I9).
+  public func prepareForEnd() {
+    for client in clients.values { client.prepareForEnd() }
   }
 
   private func endDrain() {
@@ -214,8 +219,10 @@ public final class Worker: @unchecked Sendable {
 
   func remember(_ name: String, slot: Int) {
     // Names come from clients; each exists in the store, so the store bounds them. This bounds a store of many.
-    if slots.count < 100_000 { slots[name] = slot }
+    if slots.count < 100_000 { slots[Array(name.utf8)] = slot }
   }
+
+  func slot(of name: String) -> Int? { slots[Array(name.utf8)] }
 
   func refreshAheadIfDue(_ slot: Int) {
     if bearers.takeAhead(slot, now: loop.now) { keeper.refreshAhead(slot) }
@@ -271,6 +278,8 @@ public final class Worker: @unchecked Sendable {
 
   func giveBack(_ head: RequestHead) {
     head.reset()
+    // One from before a reload has other limits.
+    if head.limits != headLimits { return }
     if spareRequestHeads.count < Self.sparesMax { spareRequestHeads.append(head) }
   }
 
@@ -278,6 +287,7 @@ public final class Worker: @unchecked Sendable {
 
   func giveBack(_ head: ResponseHead) {
     head.reset()
+    if head.limits != headLimits { return }
     if spareResponseHeads.count < Self.sparesMax { spareResponseHeads.append(head) }
   }
 

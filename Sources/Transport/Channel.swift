@@ -36,6 +36,8 @@ public final class Channel {
   /// The peer's FIN has arrived; unread data may precede it.
   public private(set) var sawPeerShutdown = false
   public private(set) var sawError = false
+  /// What the first failed read or write said. The kernel says it once: the next read would look like an orderly end.
+  private var fault: IOFault?
 
   public init(_ descriptor: consuming Descriptor) {
     self.descriptor = descriptor.raw
@@ -63,7 +65,21 @@ public final class Channel {
   }
 
   /// Reads once into `buffer` (not empty).
-  public func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+  public func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult { noted(readOnce(into: buffer)) }
+
+  private func noted(_ result: IOResult) -> IOResult {
+    switch result {
+    case .bytes, .wouldBlock: return result
+    case .endOfStream:
+      if let fault { return .failed(fault) }
+      return sawError ? .failed(.socket(ECONNRESET)) : result
+    case .failed(let found):
+      if fault == nil { fault = found }
+      return result
+    }
+  }
+
+  private func readOnce(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
     if let tls { return readTLS(tls, buffer) }
     while true {
       let count = Glibc.recv(descriptor, buffer.baseAddress, buffer.count, 0)
@@ -84,7 +100,9 @@ public final class Channel {
   }
 
   /// Writes once from `buffer` (not empty); fewer bytes than asked may leave.
-  public func write(_ buffer: UnsafeRawBufferPointer) -> IOResult {
+  public func write(_ buffer: UnsafeRawBufferPointer) -> IOResult { noted(writeOnce(buffer)) }
+
+  private func writeOnce(_ buffer: UnsafeRawBufferPointer) -> IOResult {
     if let tls { return writeTLS(tls, buffer) }
     while true {
       let count = Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
@@ -106,7 +124,7 @@ public final class Channel {
         message.msg_iovlen = 2
         return sendmsg(descriptor, &message, Int32(MSG_NOSIGNAL))
       }
-      if let result = outcome(ofSending: first.count + second.count, count) { return result }
+      if let result = outcome(ofSending: first.count + second.count, count) { return noted(result) }
     }
   }
 
@@ -123,6 +141,13 @@ public final class Channel {
       return .wouldBlock
     case let code: return .failed(.socket(code))
     }
+  }
+
+  /// Whether the kernel holds nothing for us, neither bytes nor an end; true where only OpenSSL could tell.
+  public var isQuiet: Bool {
+    if tls != nil { return !mayHaveMore }
+    var byte: UInt8 = 0
+    return Glibc.recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) < 0 && errno == EAGAIN
   }
 
   /// Ends our side in order: close_notify over TLS, then FIN. Reading goes on.

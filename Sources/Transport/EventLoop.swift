@@ -21,8 +21,15 @@ public struct Readiness: OptionSet, Sendable {
 ///
 /// Called on the loop's queue only. The loop holds it strongly from `enroll` until `dismiss`.
 public protocol LoopMember: AnyObject {
+  /// All events of a turn are told by this before any is acted on by `ready`: a member that another one makes use of in
+  /// the same turn knows already what has come. Does nothing but take note.
+  func note(_ readiness: Readiness)
   func ready(_ readiness: Readiness)
   func deadlinePassed()
+}
+
+extension LoopMember {
+  public func note(_ readiness: Readiness) {}
 }
 
 /// A serial queue, and an epoll set that one dispatch source on that queue watches.
@@ -203,6 +210,7 @@ public final class EventLoop: @unchecked Sendable {
       isFirst = false
       if count <= 0 && postponed.isEmpty { return }
       now = Instant(nanoseconds: bearerd_boottime())
+      if count > 1 { for position in 0..<Int(count) { announce(events[position]) } }
       for position in 0..<max(0, Int(count)) { deliver(events[position]) }
       resumePostponed()
       fireDeadlines()
@@ -226,6 +234,12 @@ public final class EventLoop: @unchecked Sendable {
     swap(&postponed, &resumed)
     for token in resumed where isCurrent(token) { members[Int(token.index)].occupant?.ready([]) }
     resumed.removeAll(keepingCapacity: true)
+  }
+
+  private func announce(_ event: bearerd_ready) {
+    let token = MemberToken(packed: event.data)
+    guard token.index < members.count, isCurrent(token) else { return }
+    members[Int(token.index)].occupant?.note(Readiness(rawValue: event.events))
   }
 
   private func deliver(_ event: bearerd_ready) {

@@ -23,6 +23,13 @@ public struct TLSClientSettings: Equatable, Sendable {
   }
 }
 
+/// OpenSSL as a whole.
+public enum TLSLibrary {
+  /// Before anything else uses OpenSSL: a command that ends while a connection is still being closed by another thread
+  /// must not crash (found by the thread sanitizer).
+  public static func prepare() { bearerd_openssl_without_atexit() }
+}
+
 public struct TLSContextFault: Error, Sendable, CustomStringConvertible {
   public let description: String
 }

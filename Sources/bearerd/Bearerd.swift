@@ -1,6 +1,7 @@
 import ArgumentParser
 import CLinux
 import Glibc
+import Transport
 
 /// The program: reads the command line, runs one command, ends with a code of sysexits.h.
 @main
@@ -27,6 +28,7 @@ struct Bearerd: ParsableCommand {
     _ = bearerd_not_dumpable()
     // A reader that goes away is an error of the write, not the end of the process.
     bearerd_ignore_sigpipe()
+    TLSLibrary.prepare()
     do {
       var command = try parseAsRoot()
       try command.run()

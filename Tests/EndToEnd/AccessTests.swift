@@ -66,6 +66,68 @@ import Testing
     try daemon.finish()
   }
 
+  @Test("SIGHUP decides from then on who must authenticate, on connections that are open too")
+  func reload() throws {
+    let scene = try scene()
+    let tables = scene.settings.tables
+    scene.settings.tables = ""
+    let daemon = try scene.startSignedIn()
+    let kept = try RawClient(port: daemon.port)
+    func status(_ fields: String = "") -> String {
+      kept.send("GET /open/echo HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n")
+      let head = kept.receive(until: "\r\n\r\n").text
+      let body = head.firstMatch(of: #/Content-Length: (\d+)/#.ignoresCase()).flatMap { Int($0.1) } ?? 0
+      let have = head.firstRange(of: "\r\n\r\n").map { head[$0.upperBound...].utf8.count } ?? 0
+      _ = kept.receive(count: body - have)
+      return String(head.dropFirst(9).prefix(3))
+    }
+    #expect(status() == "200")
+    scene.settings.tables = tables
+    try scene.writeConfiguration()
+    daemon.reload()
+    #expect(try eventually { try daemon.gateway("/me").status == 401 })
+    #expect(status() == "401")
+    #expect(status("Bearerd-Client-Secret: \(Self.secret)\r\n") == "200")
+    scene.settings.tables = ""
+    try scene.writeConfiguration()
+    daemon.reload()
+    #expect(try eventually { try daemon.gateway("/me").status == 200 })
+    kept.leave()
+    try daemon.finish()
+  }
+
+  @Test("Names that look alike are names of their own: one spelling does not open another's session")
+  func canonicalEquivalence() throws {
+    let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}")
+    let scene = try scene("sessions = [\"\(decomposed)\"]")
+    scene.settings.session = "session = \"\(composed)\""
+    scene.settings.upstream = "default = true\nsessions = [\"*\"]"
+    let other = try scene.signIn(composed).accessToken
+    let own = try scene.signIn(decomposed).accessToken
+    #expect(own != other)
+    let daemon = try scene.start()
+    func named(_ name: String) throws -> Response {
+      try daemon.gateway("/echo", ["-H", "Bearerd-Client-Secret: \(Self.secret)", "-H", "Bearerd-Session: \(name)"])
+    }
+    #expect(try Echo(named(decomposed)).values("authorization") == ["Bearer \(own)"])
+    #expect(try named(composed).status == 403)
+    try daemon.finish()
+  }
+
+  @Test("Of a pool a client gets the sessions that it may use, each time")
+  func pool() throws {
+    let scene = try scene("sessions = [\"load-1\"]")
+    scene.settings.session = "pool = \"load-*\"\npool_pick = \"request\""
+    scene.settings.upstream = "default = true"
+    for index in 0..<3 { try scene.signIn("load-\(index)") }
+    let daemon = try scene.start()
+    for _ in 0..<5 {
+      let answer = try daemon.gateway("/me", ["-H", "Bearerd-Client-Secret: \(Self.secret)"])
+      #expect(answer.status == 200 && answer.body.contains("load-1"), "\(answer.status) \(answer.body)")
+    }
+    try daemon.finish()
+  }
+
   @Test("Without client authentication the proxy's user name chooses the session, if the upstream accepts it")
   func userName() throws {
     let scene = try scene()
@@ -160,6 +222,20 @@ import Testing
     let counters = scene.server.counters
     #expect(counters.unauthorized == 1 && counters.executedByRequestID == ["probed": 1])
     #expect(counters.bodyBytesByRequestID == ["probed": size])
+    try daemon.finish()
+  }
+
+  @Test("The same of a chunked body that would not fit a copy")
+  func refreshedChunked() throws {
+    let scene = try scene()
+    let daemon = try scene.startSignedIn()
+    scene.rejectAccessTokens()
+    let size = 3 << 20
+    let path = try scene.scratch.writePattern(bytes: size, to: "body")
+    let sent = try daemon.gateway(
+      "/upload", ["-T", path, "-H", "Transfer-Encoding: chunked", "-H", "Expect:", "-H", "Idempotency-Key: k"])
+    #expect(sent.status == 200 && sent.body == "{\"bytes\":\(size)}", "\(sent.heads)\(sent.body)")
+    #expect(scene.server.counters.unauthorized == 1)
     try daemon.finish()
   }
 

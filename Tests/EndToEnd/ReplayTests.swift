@@ -56,6 +56,18 @@ import Testing
     try daemon.finish()
   }
 
+  @Test("A key that goes no further than here is none", arguments: ["Connection: Idempotency-Key", "Idempotency-Key;"])
+  func keyOfThisHop(_ field: String) throws {
+    let scene = try scene()
+    let daemon = try scene.startSignedIn()
+    scene.rejectAccessTokens()
+    let key = field.hasPrefix("Connection") ? ["-H", "Idempotency-Key: k"] : []
+    let sent = try daemon.gateway("/notes", ["-d", "milk", "-H", field] + key)
+    #expect(sent.status == 401 && sent.field("proxy-status")?.contains("no Idempotency-Key") == true, "\(sent.heads)")
+    #expect(scene.server.counters.unauthorized == 1)
+    try daemon.finish()
+  }
+
   @Test("A GET that must not be sent again is not")
   func denied() throws {
     let scene = try scene()
@@ -191,6 +203,57 @@ import Testing
     #expect(scene.server.counters.refreshesCommitted == 1)
     // The generation has worked nowhere yet, so the whole session cools down; its token is sent all the same.
     #expect(try daemon.gateway("/me").status == 200)
+    try daemon.finish()
+  }
+}
+
+@Suite("I9: a reset is never an end") struct ResetTests {
+  /// An upstream of the test's own behind a session, with a token endpoint that takes its time.
+  private func started(_ configure: (Scene) -> Void = { _ in }) throws -> (Scene, RawOrigin, Bearerd) {
+    let scene = try Scene()
+    let origin = try RawOrigin()
+    scene.settings.origin = "http://127.0.0.1:\(origin.port)"
+    scene.settings.address = "127.0.0.1:\(origin.port)"
+    scene.settings.upstream = "default = true"
+    configure(scene)
+    return (scene, origin, try scene.startSignedIn())
+  }
+
+  @Test("in the body of a 401 that is held back", arguments: ["1.1", "1.0"])
+  func held(_ version: String) throws {
+    let (scene, origin, daemon) = try started { $0.setFaults { $0.refresh = [.delay(milliseconds: 400)] } }
+    let client = try RawClient(port: daemon.port)
+    client.send("POST /x HTTP/\(version)\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+    let peer = try origin.accept()
+    _ = peer.receive(until: "\r\n\r\n")
+    peer.send("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\n\r\nfirst half")
+    usleep(150_000)
+    peer.reset()
+    let (text, ending) = client.receive()
+    #expect(!text.hasSuffix("0\r\n\r\n"), "\(text)")
+    #expect(ending == .reset || ending == .closed && version == "1.1", "\(ending): \(text)")
+    _ = scene
+    try daemon.finish()
+  }
+
+  @Test("of an early answer while the upload goes on", arguments: ["1.1", "1.0"])
+  func upload(_ version: String) throws {
+    let (scene, origin, daemon) = try started()
+    let client = try RawClient(port: daemon.port)
+    client.send("PUT /x HTTP/\(version)\r\nHost: localhost\r\nContent-Length: 50000000\r\n\r\n")
+    let peer = try origin.accept()
+    _ = peer.receive(until: "\r\n\r\n")
+    let piece = [UInt8](repeating: 0x61, count: 1 << 20)
+    for _ in 0..<20 { _ = client.offer(piece[...]) }
+    peer.send("HTTP/1.1 200 OK\r\n\r\npart one")
+    for _ in 0..<20 { _ = client.offer(piece[...]) }
+    #expect(client.receive(until: "part one").text.contains("part one"))
+    peer.reset()
+    for _ in 0..<20 { _ = client.offer(piece[...]) }
+    let (text, ending) = client.receive()
+    #expect(!text.hasSuffix("0\r\n\r\n"), "\(text)")
+    #expect(ending == .reset || ending == .closed && version == "1.1", "\(ending): \(text)")
+    _ = scene
     try daemon.finish()
   }
 }

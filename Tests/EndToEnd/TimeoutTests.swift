@@ -44,6 +44,37 @@ import Testing
     try scene.daemon.finish()
   }
 
+  @Test("request_body_idle does not run while the upstream is what is slow")
+  func slowUpstream() throws {
+    let scene = try RawScene(Self.timeouts("request_body_idle = \"400ms\""))
+    let client = try scene.client()
+    let size = 12 << 20
+    client.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(size)\r\n\r\n")
+    let peer = try scene.origin.accept()
+    let all = [UInt8](repeating: 0x61, count: size)
+    var sent = 0
+    var received = 0
+    let head = peer.receive(until: "\r\n\r\n").text
+    received += head.utf8.count - (head.firstRange(of: "\r\n\r\n").map { head[..<$0.upperBound].utf8.count } ?? 0)
+    // Slower than the client by far, for several times the time-out; then all of it.
+    for _ in 0..<30 {
+      sent += client.offer(all[sent...])
+      received += peer.receive(count: 1000).count
+      usleep(50_000)
+    }
+    while received < size {
+      sent += client.offer(all[sent...])
+      let count = peer.receive(count: min(65_536, max(1, min(sent, size) - received))).count
+      if count == 0 { break }
+      received += count
+    }
+    #expect(received == size)
+    peer.send(Wire.noContent)
+    #expect(client.receive(until: "\r\n\r\n").text == Wire.noContentAnswered)
+    client.leave()
+    try scene.daemon.finish()
+  }
+
   @Test("response_header: 504; interim responses do not prolong it")
   func responseHeader() throws {
     let scene = try RawScene(Self.timeouts("response_header = \"500ms\""))
@@ -103,6 +134,20 @@ import Testing
     uploader.leave()
     deaf.leave()
     try scene.daemon.finish()
+  }
+
+  @Test("drain: what is cut at its end does not look whole to HTTP/1.0, nor does a tunnel")
+  func drain() throws {
+    let scene = try RawScene(Self.timeouts("drain = \"400ms\""))
+    let client = try scene.client()
+    client.send("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    let peer = try scene.origin.accept()
+    _ = peer.receive(until: "\r\n\r\n")
+    peer.send("HTTP/1.1 200 OK\r\n\r\nhalf")
+    #expect(client.receive(until: "half").ending == .stopped)
+    scene.daemon.program.signal(SIGTERM)
+    #expect(client.receive() == ("", .reset))
+    #expect(try scene.daemon.program.end(within: 20) == 0)
   }
 
   @Test("pool_idle: an idle upstream connection is closed")

@@ -143,6 +143,17 @@ private func verdict(_ fields: [String], isForward: Bool) -> ClientTable.Verdict
       routed(head("CONNECT a.test HTTP/1.1", "Host: a.test"), routes)?.hasPrefix("denied malformedTarget") == true)
   }
 
+  @Test("a loop is recognised by a name in any case")
+  func ownName() {
+    let routes = RouteTable(
+      upstreams: [], unmatched: .pass, browserGuard: BrowserGuard(allowedOrigins: [], hostNames: []),
+      pseudonym: Array("EdgeA".utf8))
+    for name in ["EdgeA", "edgea", "EDGEA (x)"] {
+      #expect(routed(head("GET http://a.test/ HTTP/1.1", "Host: a", "Via: 1.1 \(name)"), routes) == "denied loop")
+    }
+    #expect(routed(head("GET http://a.test/ HTTP/1.1", "Host: a", "Via: 1.1 EdgeB"), routes)?.hasPrefix("pass") == true)
+  }
+
   @Test("the tunnel opens when the connection is there, and carries no token")
   func opens() {
     var exchange = Exchange(

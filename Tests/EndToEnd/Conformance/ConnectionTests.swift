@@ -126,6 +126,89 @@ import Testing
     try scene.daemon.finish()
   }
 
+  @Test("§6.3 bytes behind a response are the answer to nobody's request")
+  func strayBytes() throws {
+    let scene = try RawScene()
+    for answer in ["HTTP/1.1 204 No\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"] {
+      let poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nPOISON"
+      for isTogether in [true, false] {
+        let first = try scene.client()
+        first.send(Wire.request())
+        let peer = try scene.origin.accept()
+        _ = peer.receive(until: "\r\n\r\n")
+        peer.send(isTogether ? answer + poison : answer)
+        #expect(!first.receive(until: answer.hasSuffix("ok") ? "\r\n\r\nok" : "\r\n\r\n").text.contains("POISON"))
+        if !isTogether {
+          peer.send(poison)
+          #expect(peer.receive().ending != .silent, "the connection is given up")
+        }
+        let second = try scene.client()
+        second.send(Wire.request("GET /second HTTP/1.1"))
+        let fresh = try scene.origin.accept()
+        #expect(fresh.receive(until: "\r\n\r\n").text.hasPrefix("GET /second "))
+        fresh.send("HTTP/1.1 204 No Content\r\nDate: now\r\nConnection: close\r\n\r\n")
+        #expect(second.receive(until: "\r\n\r\n").text == Wire.noContentAnswered)
+        first.leave()
+        second.leave()
+        fresh.leave()
+      }
+    }
+    try scene.daemon.finish()
+  }
+
+  @Test("§2.2 an empty line between requests begins none")
+  func emptyLines() throws {
+    let scene = try RawScene("[timeouts]\nheader = \"200ms\"")
+    let client = try scene.client()
+    client.send("\r\n")
+    #expect(client.isSilent(for: 0.5))
+    client.send(Wire.request())
+    let peer = try scene.origin.accept()
+    _ = peer.receive(until: "\r\n\r\n")
+    peer.send(Wire.noContent)
+    #expect(client.receive(until: "\r\n\r\n").text == Wire.noContentAnswered)
+    client.send("\r\n\r\n")
+    #expect(client.isSilent(for: 0.5))
+    client.leave()
+    try scene.daemon.finish()
+  }
+
+  @Test("9110 §15.2 a burst of interim responses reaches a client that reads late, and the answer too")
+  func interimBurst() throws {
+    let scene = try RawScene()
+    let client = try scene.client()
+    client.send(Wire.request())
+    let peer = try scene.origin.accept()
+    _ = peer.receive(until: "\r\n\r\n")
+    let line = "X: \(String(repeating: "y", count: 100))\r\n"
+    let count = 200_000
+    let burst = Array((String(repeating: "HTTP/1.1 102 P\r\n\(line)\r\n", count: count) + Wire.noContent).utf8)
+    let expected = count * "HTTP/1.1 102 P\r\n\(line)Via: 1.1 here\r\n\r\n".utf8.count + Wire.noContentAnswered.utf8.count
+    // The client reads nothing until nothing more can be sent.
+    var sent = 0
+    var stalls = 0
+    while stalls < 20 {
+      let taken = peer.offer(burst[sent...])
+      sent += taken
+      stalls = taken > 0 ? 0 : stalls + 1
+      usleep(5000)
+    }
+    #expect(sent < burst.count, "the burst is larger than what is between the two")
+    var received = 0
+    var tail: [UInt8] = []
+    while received < expected {
+      if sent < burst.count { sent += peer.offer(burst[sent...]) }
+      let piece = client.receive(count: min(16_384, expected - received))
+      if piece.isEmpty { break }
+      received += piece.count
+      tail = (tail + piece).suffix(Wire.noContentAnswered.utf8.count)
+    }
+    #expect(received == expected)
+    #expect(String(decoding: tail, as: UTF8.self) == Wire.noContentAnswered)
+    client.leave()
+    try scene.daemon.finish()
+  }
+
   @Test("9110 §7.8 an upgrade that the upstream declines is an ordinary exchange, one that it grants a tunnel")
   func upgrade() throws {
     let scene = try RawScene()
