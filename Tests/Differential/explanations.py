@@ -121,6 +121,8 @@ because("nginx", "TRACE( with content)?|Max-Forwards: 0 of TRACE", "refused 405"
 because("nginx squid", "a Host of elsewhere", "forwarded", "Serves every name, unless it is configured otherwise.")
 
 because("nginx squid", "the preface of HTTP/2", "refused 400", "Refuses it in HTTP/1.1, which a client of HTTP/2 cannot read.")
+because("haproxy squid", "TRACE with content", "length", "Frames the content and leaves the rest to the server behind it.")
+because("nginx", "a method of 9000 bytes", "refused 414", "Has one limit for the line, and one status for it.")
 because("haproxy", "a method of 9000 bytes", "forwarded", "Its limit is a buffer of 16 KiB for the whole head.")
 because("squid", "a method of 9000 bytes", "refused 400", "Its limit is 8 KiB too, with another status.")
 because("nginx squid", "an empty Host", "refused 400", "Refuses an empty Host.")
@@ -183,6 +185,7 @@ because("nginx", "an interim response with a Content-Length", "waits", "Version 
 because("squid", "a 101 (that was asked for|to another.*|without Upgrade)", "502", "Asked for no switch, so it takes none.")
 
 because("nginx haproxy", "103 for an HTTP/1.0 client", "103", "Passes it on, which §15.2 forbids to HTTP/1.0.")
+because("nginx haproxy", "a 101 (to another.*|without Upgrade)", "relayed 101", "Takes any 101 where a switch was asked for.")
 because("nginx", "a 101 that nobody asked for", "101", "Passes it on and opens a tunnel.")
 because("nginx", "the end behind an interim response", "waits", "Version 1.22 takes 103 for a final response; the client waits for another.")
 because("squid", "no reason phrase|no space behind the status|a reason of odd bytes|an unknown status|a 401", "relayed", "Writes its own phrase for the status; a phrase means nothing (§4).")
