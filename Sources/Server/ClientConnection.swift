@@ -210,10 +210,19 @@ final class ClientConnection: LoopMember {
     return buffer.withReadable { body(head, $0.extracting(first: headBytes)) }
   }
 
-  /// The exchange has ended with its response staged or sent. `closes`: the connection cannot go on.
-  func exchangeEnded(closes: Bool) {
+  /// The exchange has ended with its response staged or sent.
+  ///
+  /// - Parameters:
+  ///   - closes: the connection cannot go on.
+  ///   - isWhole: all of the request was received.
+  func exchangeEnded(closes: Bool, isWhole: Bool) {
+    // A client that said that this request was its last has nothing to send that a reset could overtake. (One of HTTP/1.0
+    // that said nothing may.)
+    let isLast = isWhole && head?.isPersistent == false && head?.minorVersion == 1
     releaseRequest()
-    if closes || worker.isDraining {
+    if closes, isLast, !wire.hasPendingOutput, wire.input == nil {
+      close()
+    } else if closes || worker.isDraining {
       beginLingering()
     } else {
       state = .idle

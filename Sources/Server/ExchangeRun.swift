@@ -439,8 +439,9 @@ final class ExchangeRun {
       return
     }
     let closes = closesClient
+    let isWhole = isRequestReceived && !isTunnel
     finishRun()
-    client.exchangeEnded(closes: closes)
+    client.exchangeEnded(closes: closes, isWhole: isWhole)
   }
 
   /// The process ends: the kernel closes in order, which without framing looks like the end of the content.

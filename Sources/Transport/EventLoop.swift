@@ -66,7 +66,8 @@ public final class EventLoop: @unchecked Sendable {
     var occupant: (any LoopMember)?
     var generation: UInt32 = 0
     var deadline = Instant.never
-    /// The earliest heap entry of this member; a later deadline waits for it and is then entered again.
+    /// The earliest heap entry of this place, whoever had it then; a later deadline waits for it and is then entered
+    /// again. So the heap grows with the places, not with the connections that have come and gone.
     var entered = Instant.never
   }
 
@@ -148,7 +149,6 @@ public final class EventLoop: @unchecked Sendable {
     if let index = freeIndices.popLast() {
       members[Int(index)].occupant = member
       members[Int(index)].deadline = .never
-      members[Int(index)].entered = .never
       return MemberToken(index: index, generation: members[Int(index)].generation)
     }
     members.append(Member(occupant: member))
@@ -263,8 +263,9 @@ public final class EventLoop: @unchecked Sendable {
     while let (instant, token) = deadlines.first, instant <= now {
       deadlines.removeFirst()
       let index = Int(token.index)
-      guard isCurrent(token), members[index].entered == instant else { continue }
+      guard members[index].entered == instant else { continue }
       members[index].entered = .never
+      guard members[index].occupant != nil else { continue }
       let deadline = members[index].deadline
       if deadline > now {
         if deadline != .never {

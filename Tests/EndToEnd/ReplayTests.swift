@@ -248,8 +248,8 @@ import Testing
     peer.send("HTTP/1.1 200 OK\r\n\r\npart one")
     for _ in 0..<20 { _ = client.offer(piece[...]) }
     #expect(client.receive(until: "part one").text.contains("part one"))
+    // Much of the upload is on its way still. (To offer more here could use up the very error that is waited for.)
     peer.reset()
-    for _ in 0..<20 { _ = client.offer(piece[...]) }
     let (text, ending) = client.receive()
     #expect(!text.hasSuffix("0\r\n\r\n"), "\(text)")
     #expect(ending == .reset || ending == .closed && version == "1.1", "\(ending): \(text)")
