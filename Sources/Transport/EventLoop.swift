@@ -194,6 +194,8 @@ public final class EventLoop: @unchecked Sendable {
   public func again(_ token: MemberToken) { postponed.append(token) }
 
   public var memberCount: Int { members.count - freeIndices.count }
+  /// Deadlines remembered, those that nobody waits for any more among them.
+  public var deadlineCount: Int { deadlines.count }
 
   private func isCurrent(_ token: MemberToken) -> Bool {
     token.index < members.count && members[Int(token.index)].generation == token.generation

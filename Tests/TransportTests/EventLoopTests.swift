@@ -276,6 +276,20 @@ private typealias Calls = Inbox<Recorder.Call>
     #expect(try running.run { $0.memberCount } == 1)
   }
 
+  @Test("Members that come and go leave no deadlines behind, however many there were")
+  func deadlinesOfPlaces() throws {
+    let member = Recorder("one of many", calls)
+    let count = try running.run { loop in
+      for index in 0..<10_000 {
+        let token = loop.enroll(member)
+        loop.setDeadline(loop.now + .seconds(60 + Int64(index)), for: token)
+        loop.dismiss(token)
+      }
+      return loop.deadlineCount
+    }
+    #expect(count <= 1)
+  }
+
   @Test("a slot's next occupant hears nothing of the descriptor, the deadline and the token of the last one")
   func slotReuse() throws {
     let (old, far) = try watched("old")
