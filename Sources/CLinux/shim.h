@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/types.h>
 #include <sys/un.h>
@@ -152,6 +153,15 @@ static inline uint64_t bearerd_raise_descriptor_limit(uint64_t wanted) {
 
 /// Gives memory that was freed back to the kernel, also from the middle of the heap, where free(3) leaves it.
 static inline void bearerd_release_freed_memory(void) { malloc_trim(0); }
+
+/// How many CPUs this process may run on (sched_setaffinity(2)); sysconf(3) counts those of the machine. 0: unknown.
+static inline int bearerd_affinity_count(void) {
+  unsigned long set[128];
+  long bytes = syscall(SYS_sched_getaffinity, 0, sizeof set, set);
+  int count = 0;
+  for (long i = 0; i < bytes / (long)sizeof set[0]; i++) count += __builtin_popcountl(set[i]);
+  return count;
+}
 
 /// One inotify event, unpacked from struct inotify_event (whose name is a flexible array).
 struct bearerd_file_event {

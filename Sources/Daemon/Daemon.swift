@@ -39,8 +39,10 @@ public enum Daemon {
       let running = RunningDaemon(
         server: server, manager: manager, logger: logger, lines: lines, configuration: configuration,
         load: { ConfigurationLoader.load(path: configurationPath, environment: environment) })
-      logger.notice("ready", metadata: ["version": "\(version)", "pid": "\(getpid())"])
+      logger.notice(
+        "ready", metadata: ["version": "\(version)", "pid": "\(getpid())", "loops": "\(server.loopCount)"])
       manager.notify("READY=1\nSTATUS=serving\nMAINPID=\(getpid())")
+      StartMemory.release()
       return running.waitForEnd()
     } catch {
       complain(error.description)

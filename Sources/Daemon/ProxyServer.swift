@@ -41,6 +41,8 @@ public final class ProxyServer: @unchecked Sendable {
 
   public private(set) var bound: [Bound] = []
 
+  public var loopCount: Int { loops.count }
+
   static func makeStore(_ configuration: Configuration) throws(StartFault) -> FileSessionStore {
     do throws(StoreFault) {
       return try FileSessionStore(stateDirectory: configuration.stateDirectory, key: storeKey(configuration))

@@ -2,12 +2,15 @@ public import BearerPolicy
 public import HTTPSyntax
 
 /// Where requests may go, as bytes, ready for comparison: made once from the configuration.
-public struct RouteTable: Sendable {
-  public var upstreams: [Upstream]
+///
+/// Immutable, and by reference like its upstreams: as a value each look at one of its arrays would count references to
+/// all of them (measured: a hundred for each request).
+public final class RouteTable: Sendable {
+  public let upstreams: [Upstream]
   /// What becomes of an absolute-form target that no upstream claims.
-  public var unmatched: Unmatched
-  public var connect: Connect
-  public var browserGuard: BrowserGuard
+  public let unmatched: Unmatched
+  public let connect: Connect
+  public let browserGuard: BrowserGuard
   /// Our name in `Via`.
   public let pseudonym: [UInt8]
   /// The same in lower case, for comparison.
@@ -33,23 +36,23 @@ public struct RouteTable: Sendable {
     case tunnel([HostName])
   }
 
-  public struct Upstream: Sendable {
-    public var scheme: Scheme
+  public final class Upstream: Sendable {
+    public let scheme: Scheme
     /// Lower case, IPv6 literals with brackets.
-    public var host: [UInt8]
-    public var port: UInt16
+    public let host: [UInt8]
+    public let port: UInt16
     /// Further `Host` values in gateway mode.
-    public var hosts: [HostName]
+    public let hosts: [HostName]
     /// Starts with `/`.
-    public var pathPrefix: [UInt8]?
-    public var stripsPrefix: Bool
-    public var isDefault: Bool
-    public var auth: AuthMode
+    public let pathPrefix: [UInt8]?
+    public let stripsPrefix: Bool
+    public let isDefault: Bool
+    public let auth: AuthMode
     /// Token endpoint and login paths: never a token.
-    public var tokenlessPaths: [[UInt8]]
+    public let tokenlessPaths: [[UInt8]]
     /// Longest prefix first.
-    public var rules: [PathRule]
-    public var writes: ReplayFacts.Writes
+    public let rules: [PathRule]
+    public let writes: ReplayFacts.Writes
 
     public init(
       scheme: Scheme, host: [UInt8], port: UInt16, hosts: [HostName] = [], pathPrefix: [UInt8]? = nil,

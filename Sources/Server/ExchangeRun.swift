@@ -15,7 +15,7 @@ final class ExchangeRun {
   private(set) var client: ClientConnection?
   private(set) var upstream: UpstreamConnection?
   var exchange: Exchange?
-  private(set) var plan = RequestPlan()
+  let plan = RequestPlan()
 
   // The request, in the present attempt.
   var copy: ReplayBuffer?
@@ -83,7 +83,7 @@ final class ExchangeRun {
     self.client = client
     startedAt = worker.loop.now
     worker.counters.requests += 1
-    guard let planned = client.withHead({ RequestPlanner.plan($0, $1, worker: worker, client: client) }) else {
+    guard let planned = client.withHead({ RequestPlanner.plan($0, $1, worker: worker, client: client, into: plan) }) else {
       return
     }
     switch planned {
@@ -93,8 +93,7 @@ final class ExchangeRun {
     case .final(let trace):
       isRequestReceived = client.head?.framing == MessageFraming.none
       answerFinally(trace: trace)
-    case .planned(let plan):
-      self.plan = plan
+    case .planned:
       isRequestReceived = !plan.hasBody
       if plan.hasBody {
         copy = ReplayBuffer(
@@ -473,7 +472,7 @@ final class ExchangeRun {
     worker.logAccess(of: self)
     exchange = nil
     client = nil
-    plan = RequestPlan()
+    plan.reset()
     copy = nil
     copySent = 0
     contentTaken = 0

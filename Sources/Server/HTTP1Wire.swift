@@ -320,12 +320,13 @@ final class HTTP1Wire {
 
   /// Writes what is staged.
   func flush() -> Flush {
-    while let output, !output.isEmpty {
+    guard let output else { return .done }
+    while !output.isEmpty {
       guard channel.mayWrite else { return .blocked }
       switch channel.write(output.readable) {
       case .bytes(let count):
         bytesSent += UInt64(count)
-        consumeOutput(count)
+        output.consume(count)
       case .wouldBlock: return .blocked
       case .endOfStream: return .failed(.truncated)
       case .failed(let fault): return .failed(fault)

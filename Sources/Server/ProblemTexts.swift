@@ -1,4 +1,5 @@
 import BearerPolicy
+import Configuration
 import HTTPSyntax
 import ProxyCore
 
@@ -24,7 +25,8 @@ enum ProblemTexts {
     let isOver = refusal.code == .sessionExpired || refusal.code == .sessionMissing
     return Problem(
       refusal.code, detail: refusal.detail, remedy: remedy, retryAfterSeconds: refusal.retryAfterSeconds,
-      loginURL: isOver ? plan.loginURL : nil, status: isOver ? plan.expiredStatus : nil)
+      loginURL: isOver ? plan.upstream?.settings.loginURL : nil,
+      status: isOver ? plan.upstream?.settings.expiredStatus ?? 401 : nil)
   }
 
   static func upstream(_ failure: UpstreamFailure, plan: RequestPlan) -> Problem {

@@ -6,19 +6,22 @@ import ProxyCore
 import Transport
 
 /// What was decided about a request from its head: where it goes, as whom, and in which form.
-struct RequestPlan {
+///
+/// Belongs to its run and is used again with it.
+final class RequestPlan {
+  /// nil: a tunnel, or a host that no upstream claims.
+  var upstream: ServerPlan.UpstreamPlan?
   var upstreamIndex = -1
   var pool: UpstreamPool?
   var path = ByteRange.empty
   var isGateway = false
+  /// `Host: …\r\n`.
   var hostLine: [UInt8] = []
   var keepsClientAuthorization = false
   var framing = MessageFraming.none
   var idempotencyLine: [UInt8] = []
   var session: SessionReference?
-  var facts = ExchangeFacts(
-    auth: .none, method: .other, hasIdempotencyKey: false, clientRetry: nil, pathRetry: .default,
-    writes: .idempotencyKey, hasBody: false, isSafe: false)
+  var facts = RequestPlan.noFacts
   /// False for a body that must not be kept (`Bearerd-Replayable: false`, or no token that could be refused).
   var keepsCopy = false
   /// How long the body waits for the answer to our expectation; nil where bearerd has none.
@@ -27,11 +30,31 @@ struct RequestPlan {
   var maxForwards: UInt64?
   /// The client asks to switch protocols: a 101 opens a tunnel.
   var asksForUpgrade = false
-  var expiredStatus = 401
-  var loginURL: String?
-  /// Gateway mode: how responses name the origin, and the prefix that the client sees and the origin does not.
-  var originText: [UInt8] = []
-  var strippedPrefix: [UInt8] = []
+
+  private static let noFacts = ExchangeFacts(
+    auth: .none, method: .other, hasIdempotencyKey: false, clientRetry: nil, pathRetry: .default,
+    writes: .idempotencyKey, hasBody: false, isSafe: false)
+
+  func reset() {
+    upstream = nil
+    upstreamIndex = -1
+    pool = nil
+    path = .empty
+    isGateway = false
+    hostLine = []
+    keepsClientAuthorization = false
+    framing = .none
+    idempotencyLine = []
+    session = nil
+    facts = Self.noFacts
+    keepsCopy = false
+    probeWait = nil
+    maxForwards = nil
+    asksForUpgrade = false
+  }
+
+  /// Gateway mode: the prefix that the client sees and the origin does not.
+  var strippedPrefix: [UInt8] { isGateway ? upstream?.strippedPrefix ?? [] : [] }
 
   var hasBody: Bool { framing != .none && framing != .contentLength(0) }
 
@@ -42,7 +65,7 @@ struct RequestPlan {
 
   /// How the client must see the origin; nil where the response names no location.
   func rewrite(for head: ResponseHead, to client: ClientConnection) -> (from: [UInt8], to: [UInt8])? {
-    guard isGateway, head.firstIndex(of: .location) != nil || head.firstIndex(of: .contentLocation) != nil else {
+    guard isGateway, let upstream, head.firstIndex(of: .location) != nil || head.firstIndex(of: .contentLocation) != nil else {
       return nil
     }
     let gatewayText = client.withHead { request, bytes in
@@ -55,12 +78,13 @@ struct RequestPlan {
       }
     }
     guard let gatewayText = gatewayText ?? nil else { return nil }
-    return (originText, gatewayText)
+    return (upstream.originText, gatewayText)
   }
 }
 
 enum PlannedRequest {
-  case planned(RequestPlan)
+  /// The plan says how.
+  case planned
   case refused(Problem)
   /// `Max-Forwards` is used up: a 200 of our own, to TRACE with the request as its content.
   case final(trace: [UInt8]?)
@@ -68,7 +92,10 @@ enum PlannedRequest {
 
 /// From a head to a plan; allocates nothing for a request that carries no control fields.
 enum RequestPlanner {
-  static func plan(_ head: RequestHead, _ bytes: RawSpan, worker: Worker, client: ClientConnection) -> PlannedRequest {
+  /// - Parameter plan: has been reset.
+  static func plan(
+    _ head: RequestHead, _ bytes: RawSpan, worker: Worker, client: ClientConnection, into plan: RequestPlan
+  ) -> PlannedRequest {
     let caller: Caller
     switch identify(head, bytes, worker, client) {
     case .failure(let problem): return .refused(problem)
@@ -78,27 +105,20 @@ enum RequestPlanner {
     let route = Router.route(head, bytes, table: worker.routes, isTCP: client.isTCP)
     if case .denied(let denial) = route { return .refused(ProblemTexts.denied(denial)) }
     if head.method == .trace, head.framing != .none { return .refused(ProblemTexts.traceWithContent) }
-    var maxForwards: UInt64?
     switch MaxForwards.read(head, bytes) {
     case .unlimited: break
-    case .forward(let number): maxForwards = number
+    case .forward(let number): plan.maxForwards = number
     case .ended: return .final(trace: head.method == .trace ? TraceContent.make(head, bytes) : nil)
     case .malformed: return .refused(ProblemTexts.malformedMaxForwards)
     }
-    var planned: PlannedRequest
     switch route {
     case .denied(let denial): return .refused(ProblemTexts.denied(denial))
-    case .tunnel(let authority): return tunnel(authority, head, bytes, worker)
+    case .tunnel(let authority): return tunnel(authority, head, bytes, worker, into: plan)
     case .passThrough(let scheme, let authority, let path):
-      planned = passThrough(scheme, authority, path, head, bytes, worker)
+      return passThrough(scheme, authority, path, head, bytes, worker, into: plan)
     case .upstream(let index, let path, let isGateway):
-      planned = toUpstream(index, path, isGateway, head, bytes, worker, client, caller)
+      return toUpstream(index, path, isGateway, head, bytes, worker, client, caller, into: plan)
     }
-    if maxForwards != nil, case .planned(var plan) = planned {
-      plan.maxForwards = maxForwards
-      planned = .planned(plan)
-    }
-    return planned
   }
 
   // MARK: the client
@@ -135,11 +155,12 @@ enum RequestPlanner {
 
   private static func toUpstream(
     _ index: Int, _ path: ByteRange, _ isGateway: Bool, _ head: RequestHead, _ bytes: RawSpan, _ worker: Worker,
-    _ client: ClientConnection, _ caller: Caller
+    _ client: ClientConnection, _ caller: Caller, into plan: RequestPlan
   ) -> PlannedRequest {
     let upstream = worker.plan.upstreams[index]
-    let rule = worker.routes.upstreams[index].rule(for: bytes.extracting(path.offsets))
-    var plan = RequestPlan()
+    let route = worker.routes.upstreams[index]
+    let rule = route.rule(for: bytes.extracting(path.offsets))
+    plan.upstream = upstream
     plan.upstreamIndex = index
     plan.pool = worker.pools[index]
     plan.path = path
@@ -147,8 +168,6 @@ enum RequestPlanner {
     plan.hostLine = upstream.hostLine
     plan.framing = head.framing
     plan.asksForUpgrade = asksForUpgrade(head, bytes)
-    plan.expiredStatus = upstream.settings.expiredStatus
-    plan.loginURL = upstream.settings.loginURL
     let controls: ControlFields
     switch ControlFields.read(head, bytes) {
     case .failure(let problem): return .refused(problem)
@@ -173,7 +192,7 @@ enum RequestPlanner {
     }
     plan.keepsCopy = auth != .none && controls.isReplayable != false && controls.retry != .deny
       && rule.retry != .never
-    plan.facts = facts(head, auth, controls, rule, worker.routes.upstreams[index].writes, hasBody: plan.hasBody)
+    plan.facts = facts(head, auth, controls, rule, route.writes, hasBody: plan.hasBody)
     if upstream.settings.idempotencyInject, !head.method.isSafe, !plan.facts.hasIdempotencyKey {
       plan.idempotencyLine = Array("Idempotency-Key: \(UUIDText.random())\r\n".utf8)
       plan.facts.hasIdempotencyKey = true
@@ -182,11 +201,7 @@ enum RequestPlanner {
       plan.facts.probes = true
       plan.probeWait = worker.settings.uploads.probeWait
     }
-    if isGateway {
-      plan.originText = upstream.originText
-      plan.strippedPrefix = upstream.strippedPrefix
-    }
-    return .planned(plan)
+    return .planned
   }
 
   /// Whether bearerd asks before a body leaves that could not be sent again after a 401 (SPEC §4).
@@ -262,29 +277,28 @@ enum RequestPlanner {
 
   // MARK: tunnels and unmatched hosts
 
-  private static func tunnel(_ authority: Authority, _ head: RequestHead, _ bytes: RawSpan, _ worker: Worker)
-    -> PlannedRequest
-  {
+  private static func tunnel(
+    _ authority: Authority, _ head: RequestHead, _ bytes: RawSpan, _ worker: Worker, into plan: RequestPlan
+  ) -> PlannedRequest {
     // RFC 9110 §9.3.6: content has no meaning here, so what followed could be read as the tunnel's first bytes.
     if head.framing != .none { return .refused(ProblemTexts.connectWithContent) }
-    var plan = RequestPlan()
+    plan.maxForwards = nil
     plan.facts.isTunnel = true
     let host = bytes.extracting(authority.host.offsets).string
     switch worker.tunnelPool(to: Origin(scheme: .http, host: host, port: authority.port ?? 443)) {
     case .failure(let problem): return .refused(problem)
     case .success(let pool): plan.pool = pool
     }
-    return .planned(plan)
+    return .planned
   }
 
   private static func passThrough(
     _ scheme: Scheme, _ authority: Authority, _ path: ByteRange, _ head: RequestHead, _ bytes: RawSpan,
-    _ worker: Worker
+    _ worker: Worker, into plan: RequestPlan
   ) -> PlannedRequest {
     let origin = Origin(
       scheme: scheme, host: bytes.extracting(authority.host.offsets).string,
       port: authority.port ?? scheme.defaultPort)
-    var plan = RequestPlan()
     switch worker.passPool(for: origin) {
     case .failure(let problem): return .refused(problem)
     case .success(let pool): plan.pool = pool
@@ -296,7 +310,7 @@ enum RequestPlanner {
     plan.asksForUpgrade = asksForUpgrade(head, bytes)
     plan.facts.hasBody = plan.hasBody
     plan.facts.isSafe = head.method.isSafe
-    return .planned(plan)
+    return .planned
   }
 }
 

@@ -5,8 +5,8 @@ import ProxyCore
 public import Transport
 
 /// The configuration made ready for serving: bytes to compare and to send, TLS contexts, session slots. Immutable;
-/// a reload makes a new one.
-public struct ServerPlan: Sendable {
+/// a reload makes a new one. By reference, its upstreams too: a request holds one of them, and counts one reference.
+public final class ServerPlan: Sendable {
   public let configuration: Configuration
   let routes: RouteTable
   let upstreams: [UpstreamPlan]
@@ -14,7 +14,7 @@ public struct ServerPlan: Sendable {
   /// The pools' sessions when the plan was made; later ones come to the loops by the same epoch.
   let pools: SessionPools.Snapshot
 
-  struct UpstreamPlan: Sendable {
+  final class UpstreamPlan: Sendable {
     let settings: Configuration.Upstream
     /// `Host: api.example.com\r\n`.
     let hostLine: [UInt8]
@@ -26,6 +26,19 @@ public struct ServerPlan: Sendable {
     let originText: [UInt8]
     /// Without a slash at its end; empty where nothing is stripped.
     let strippedPrefix: [UInt8]
+
+    init(
+      settings: Configuration.Upstream, hostLine: [UInt8], tls: TLSClientContext?, sessionSlot: Int?, ruleSlots: [Int?],
+      originText: [UInt8], strippedPrefix: [UInt8]
+    ) {
+      self.settings = settings
+      self.hostLine = hostLine
+      self.tls = tls
+      self.sessionSlot = sessionSlot
+      self.ruleSlots = ruleSlots
+      self.originText = originText
+      self.strippedPrefix = strippedPrefix
+    }
 
     var dialTarget: (host: String, port: UInt16) {
       settings.dial.map { ($0.host, $0.port) } ?? (settings.origin.host, settings.origin.port)

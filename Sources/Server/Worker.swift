@@ -330,8 +330,7 @@ public final class Worker: @unchecked Sendable {
     logAccess(
       AccessRecord(
         id: run.serial, loop: index, method: target?.0 ?? "",
-        upstream: run.plan.upstreamIndex >= 0 && run.plan.upstreamIndex < plan.upstreams.count
-          ? plan.upstreams[run.plan.upstreamIndex].settings.name : "",
+        upstream: run.plan.upstream?.settings.name ?? "",
         path: target?.1 ?? "", session: session, generation: run.attachedGeneration ?? 0, status: run.status,
         isReplay: run.exchange?.isReplay ?? false, waitedForBearer: run.waitedForBearer, note: run.note,
         bytesReceived: run.contentTaken, duration: loop.now.since(run.startedAt)))

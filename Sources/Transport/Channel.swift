@@ -38,6 +38,8 @@ public final class Channel {
   public private(set) var sawError = false
   /// What the first failed read or write said. The kernel says it once: the next read would look like an orderly end.
   private var fault: IOFault?
+  /// TLS: how a read ended that had bytes to tell of first.
+  private var deferred: IOResult?
 
   public init(_ descriptor: consuming Descriptor) {
     self.descriptor = descriptor.raw
@@ -55,7 +57,7 @@ public final class Channel {
   public var isTLS: Bool { tls != nil }
 
   /// What has been read may not be all that is here. Over TLS, which reads ahead, only what OpenSSL holds counts.
-  public var mayHaveMore: Bool { tls.map { SSL_has_pending($0) == 1 } ?? mayRead }
+  public var mayHaveMore: Bool { tls.map { deferred != nil || SSL_has_pending($0) == 1 } ?? mayRead }
 
   public func note(_ readiness: Readiness) {
     if !readiness.isDisjoint(with: [.readable, .peerShutdown, .hangup, .error]) { mayRead = true }
@@ -211,7 +213,29 @@ public final class Channel {
 
   public var isResumed: Bool { tls.map { SSL_session_reused($0) == 1 } ?? false }
 
+  /// Reads records as long as there is room and OpenSSL, which reads ahead, holds some: what they carry goes on in one
+  /// write.
   private func readTLS(_ tls: OpaquePointer, _ buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+    if let found = deferred {
+      deferred = nil
+      return found
+    }
+    var filled = 0
+    repeat {
+      switch readRecord(tls, UnsafeMutableRawBufferPointer(rebasing: buffer[filled...])) {
+      case .bytes(let count): filled += count
+      case .wouldBlock: return filled > 0 ? .bytes(filled) : .wouldBlock
+      case .endOfStream where filled == 0: return .endOfStream
+      case .failed(let fault) where filled == 0: return .failed(fault)
+      case let found:
+        deferred = found
+        return .bytes(filled)
+      }
+    } while filled < buffer.count && SSL_has_pending(tls) == 1
+    return .bytes(filled)
+  }
+
+  private func readRecord(_ tls: OpaquePointer, _ buffer: UnsafeMutableRawBufferPointer) -> IOResult {
     ERR_clear_error()
     let count = SSL_read(tls, buffer.baseAddress, Int32(clamping: buffer.count))
     if count > 0 { return .bytes(Int(count)) }

@@ -50,6 +50,7 @@ public final class TLSClientContext: @unchecked Sendable {
     let mode = SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS
     _ = bearerd_SSL_CTX_set_mode(context, Int(mode))
     bearerd_SSL_CTX_set_read_ahead(context, 1)
+    SSL_CTX_set_default_read_buffer_len(context, BufferPool.largeBytes)
     try trust(settings.caFile)
     try present(settings.clientCertificateFile, settings.clientKeyFile)
     offer(settings.protocols)

