@@ -89,6 +89,15 @@ static inline int64_t bearerd_walltime(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+int pipe2(int ends[2], int flags);
+long splice(int from, int64_t *from_offset, int to, int64_t *to_offset, size_t count, unsigned flags);
+
+static inline int bearerd_pipe(int *ends) { return pipe2(ends, O_CLOEXEC | O_NONBLOCK); }
+/// F_SETPIPE_SZ: the capacity now in force, or -1.
+static inline int bearerd_set_pipe_capacity(int pipe, int bytes) { return fcntl(pipe, 1031, bytes); }
+/// Between a pipe and a socket, SPLICE_F_MOVE | SPLICE_F_NONBLOCK.
+static inline long bearerd_splice(int from, int to, size_t count) { return splice(from, 0, to, 0, count, 1 | 2); }
+
 int accept4(int listener, struct sockaddr *address, socklen_t *length, int flags);
 
 static inline int bearerd_accept(int listener) {

@@ -88,6 +88,7 @@ extension ExchangeRun {
   }
 
   private func takeContent(_ client: ClientConnection) -> Bool {
+    if let requestPipe { return sendSpliced(requestPipe) }
     switch client.wire.nextContent() {
     case .bytes(let content): return forward(content, from: client)
     case .finished:
@@ -97,6 +98,7 @@ extension ExchangeRun {
       handle(.clientBodyFailed(.badRequest))
       return false
     case .starved:
+      if let pipe = pipeForRequest(client) { return spliceRequest(client, pipe) }
       switch client.wire.fill() {
       case .bytes: return true
       case .blocked: return false
@@ -112,6 +114,47 @@ extension ExchangeRun {
         handle(.clientAborted)
         return false
       }
+    }
+  }
+
+  /// A pipe, where the rest of the body can go through one: nobody wants a copy of it.
+  private func pipeForRequest(_ client: ClientConnection) -> SplicePipe? {
+    guard client.wire.givesLargeContent, copy?.isComplete != true, !isUploadStopped, let upstream,
+      upstream.wire.takesSplicedContent
+    else { return nil }
+    return worker.loop.pipes.borrow()
+  }
+
+  private func spliceRequest(_ client: ClientConnection, _ pipe: SplicePipe) -> Bool {
+    let filled = client.wire.fill(pipe)
+    contentTaken += UInt64(pipe.count)
+    if case .bytes = filled {
+      requestPipe = pipe
+      return sendSpliced(pipe)
+    }
+    worker.loop.pipes.giveBack(pipe)
+    switch filled {
+    case .bytes, .full, .blocked: return false
+    // A FIN inside a request is an abort (SPEC §7).
+    case .ended, .failed:
+      handle(.clientAborted)
+      return false
+    }
+  }
+
+  private func sendSpliced(_ pipe: SplicePipe) -> Bool {
+    guard let upstream, !isUploadStopped else { return false }
+    switch upstream.wire.offer(pipe) {
+    case .accepted(0): return false
+    case .accepted:
+      if pipe.isEmpty {
+        requestPipe = nil
+        worker.loop.pipes.giveBack(pipe)
+      }
+      return true
+    case .failed:
+      stopUpload(upstream)
+      return true
     }
   }
 
@@ -249,6 +292,7 @@ extension ExchangeRun {
 
   private func relayContent(_ upstream: UpstreamConnection) -> Bool {
     guard let client else { return false }
+    if let responsePipe { return relaySpliced(responsePipe, client) }
     switch upstream.wire.nextContent() {
     case .bytes(let content):
       switch client.wire.offer(content) {
@@ -267,7 +311,40 @@ extension ExchangeRun {
     case .failed:
       handle(.responseBroke)
       return false
-    case .starved: return fillResponse(upstream, client)
+    case .starved:
+      if upstream.wire.givesLargeContent, client.wire.takesSplicedContent, let pipe = worker.loop.pipes.borrow() {
+        return spliceResponse(upstream, client, pipe)
+      }
+      return fillResponse(upstream, client)
+    }
+  }
+
+  private func spliceResponse(_ upstream: UpstreamConnection, _ client: ClientConnection, _ pipe: SplicePipe) -> Bool {
+    let filled = upstream.wire.fill(pipe)
+    if case .bytes = filled {
+      responsePipe = pipe
+      return relaySpliced(pipe, client)
+    }
+    worker.loop.pipes.giveBack(pipe)
+    switch filled {
+    case .bytes, .full, .blocked: return false
+    case .ended: return endResponse(upstream, client, inOrder: true)
+    case .failed: return endResponse(upstream, client, inOrder: false)
+    }
+  }
+
+  private func relaySpliced(_ pipe: SplicePipe, _ client: ClientConnection) -> Bool {
+    switch client.wire.offer(pipe) {
+    case .accepted(0): return false
+    case .accepted:
+      if pipe.isEmpty {
+        responsePipe = nil
+        worker.loop.pipes.giveBack(pipe)
+      }
+      return true
+    case .failed:
+      handle(.clientAborted)
+      return false
     }
   }
 

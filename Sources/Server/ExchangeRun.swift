@@ -19,6 +19,8 @@ final class ExchangeRun {
 
   // The request, in the present attempt.
   var copy: ReplayBuffer?
+  /// Content taken from the client past our memory that the upstream has not taken yet.
+  var requestPipe: SplicePipe?
   /// Bytes of the copy that the present attempt has sent.
   var copySent = 0
   /// Content bytes taken from the client: no longer to be had from there.
@@ -31,6 +33,8 @@ final class ExchangeRun {
 
   // The response.
   var responseHead: ResponseHead?
+  /// The same of the upstream's content.
+  var responsePipe: SplicePipe?
   var responsePhase = ResponsePhase.none
   var headDeadline = Instant.never
   /// Bytes of the upstream's input that are the response's head, while it waits there.
@@ -470,6 +474,10 @@ final class ExchangeRun {
     if let bearerTicket { worker.keeper.withdraw(bearerTicket) }
     bearerTicket = nil
     worker.logAccess(of: self)
+    if let requestPipe { worker.loop.pipes.giveBack(requestPipe) }
+    if let responsePipe { worker.loop.pipes.giveBack(responsePipe) }
+    requestPipe = nil
+    responsePipe = nil
     exchange = nil
     client = nil
     plan.reset()

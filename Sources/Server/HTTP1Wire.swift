@@ -30,6 +30,9 @@ final class HTTP1Wire {
   /// The channel took nothing of the content last offered.
   private var isOfferRefused = false
 
+  /// Less content than this is not worth the two descriptors of a pipe.
+  private static let splicedMin: UInt64 = 256 * 1024
+
   /// Content up to this joins what is staged, so that a head and a small body leave in one write.
   private static let joinedMax = 4096
   /// Room kept in the output for framing around content: two chunk headers, ends, last chunk.
@@ -47,6 +50,27 @@ final class HTTP1Wire {
   }
 
   // MARK: receiving
+
+  /// Content of a length that is known and worth a pipe comes next, and nothing of it is in our memory.
+  var givesLargeContent: Bool {
+    !channel.isTLS && input?.isEmpty ?? true && (decoder.remainingContentLength ?? 0) >= Self.splicedMin
+  }
+
+  /// Takes content past our memory, into an empty pipe.
+  func fill(_ pipe: SplicePipe) -> Fill {
+    guard channel.mayRead else { return .blocked }
+    switch channel.take(into: pipe, max: Int(clamping: decoder.remainingContentLength ?? 0)) {
+    case .bytes(let count):
+      decoder.took(count)
+      bytesReceived += UInt64(count)
+      return .bytes
+    case .wouldBlock: return .blocked
+    case .endOfStream:
+      endedInOrder = true
+      return .ended
+    case .failed(let fault): return .failed(fault)
+    }
+  }
 
   enum Fill: Equatable {
     case bytes
@@ -244,6 +268,31 @@ final class HTTP1Wire {
       if announced == 0 { stage(2).appendChunkEnd() }
     }
     return result
+  }
+
+  /// Content can come from a pipe: it needs no framing of ours, and nothing is staged before it.
+  var takesSplicedContent: Bool {
+    if case .contentLength = sending { return !channel.isTLS && !hasPendingOutput }
+    return false
+  }
+
+  /// Sends what is in the pipe; 0 accepted means: wait until the channel can be written.
+  func offer(_ pipe: SplicePipe) -> Offer {
+    guard channel.mayWrite else {
+      isOfferRefused = true
+      return .accepted(0)
+    }
+    switch channel.send(pipe) {
+    case .bytes(let count):
+      bytesSent += UInt64(count)
+      isOfferRefused = false
+      return .accepted(count)
+    case .wouldBlock:
+      isOfferRefused = true
+      return .accepted(0)
+    case .endOfStream: return .failed(.truncated)
+    case .failed(let fault): return .failed(fault)
+    }
   }
 
   private func openChunk(_ count: Int) -> Bool {

@@ -130,6 +130,30 @@ public final class Channel {
     }
   }
 
+  /// Takes at most `max` bytes into `pipe`, which is empty. Plaintext only.
+  public func take(into pipe: SplicePipe, max: Int) -> IOResult {
+    while true {
+      let count = pipe.take(from: descriptor, max: max)
+      if count > 0 { return noted(.bytes(count)) }
+      if count == 0 { return noted(.endOfStream) }
+      switch errno {
+      case EINTR: continue
+      case EAGAIN:
+        mayRead = false
+        return .wouldBlock
+      case let code: return noted(.failed(.socket(code)))
+      }
+    }
+  }
+
+  /// Sends what is in `pipe`; some may stay. Plaintext only.
+  public func send(_ pipe: SplicePipe) -> IOResult {
+    while true {
+      let asked = pipe.count
+      if let result = outcome(ofSending: asked, pipe.give(to: descriptor)) { return noted(result) }
+    }
+  }
+
   /// What one send of `asked` bytes came to, `count` being its answer; nil: interrupted, so once more.
   private func outcome(ofSending asked: Int, _ count: Int) -> IOResult? {
     if count >= 0 {

@@ -45,6 +45,7 @@ public final class EventLoop: @unchecked Sendable {
   public private(set) var now: Instant
 
   public let buffers: BufferPool
+  public let pipes = PipePool()
 
   private let epollDescriptor: Descriptor
   private let timerDescriptor: Descriptor

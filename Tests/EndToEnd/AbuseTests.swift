@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What a daemon's memory did over one case; printed, because the figures are part of what is promised.
+/// What a daemon's own memory did over one case; printed, because the figures are part of what is promised.
 private struct MemoryWatch {
   let name: String
   let daemon: Bearerd
@@ -11,16 +11,16 @@ private struct MemoryWatch {
   init(_ name: String, _ daemon: Bearerd) {
     self.name = name
     self.daemon = daemon
-    before = daemon.program.residentKiB() ?? 0
+    before = daemon.program.ownKiB() ?? 0
     highest = before
   }
 
-  mutating func look() { highest = max(highest, daemon.program.residentKiB() ?? 0) }
+  mutating func look() { highest = max(highest, daemon.program.ownKiB() ?? 0) }
 
   /// - Parameter allowedKiB: growth that the case may cost at its peak.
   func end(held: String, allowedKiB: Int) {
-    let after = daemon.program.residentKiB() ?? 0
-    print("abuse: \(name): \(held); \(before) KiB before, \(highest) KiB at the peak, \(after) KiB after")
+    let after = daemon.program.ownKiB() ?? 0
+    print("abuse: \(name): \(held); \(before) KiB of its own before, \(highest) KiB at the peak, \(after) KiB after")
     #expect(highest - before <= allowedKiB, "\(name): grew by \(highest - before) KiB")
     #expect(after - before <= allowedKiB, "\(name): kept \(after - before) KiB")
   }

@@ -134,7 +134,7 @@ import Testing
     #expect(try daemon.metric("bearerd_sessions_in_memory") ?? .infinity <= 200)
     // One more, so that what every first request costs is not counted.
     #expect(try daemon.gateway("/me").status == 200)
-    let before = try #require(daemon.program.residentKiB())
+    let before = try #require(daemon.program.ownKiB())
     let client = try RawClient(port: daemon.port)
     var served: Set<Substring> = []
     for _ in 0..<count {
@@ -145,7 +145,7 @@ import Testing
     client.leave()
     #expect(served.count == count)
     #expect(try eventually { try daemon.metric("bearerd_sessions_in_memory") ?? .infinity <= 200 })
-    let after = try #require(daemon.program.residentKiB())
+    let after = try #require(daemon.program.ownKiB())
     #expect(after - before < count, "\(before) KiB before, \(after) KiB after \(count) sessions were used and let go")
     // They come back from their files, and no login was refreshed for it.
     #expect(try daemon.gateway("/me").status == 200)

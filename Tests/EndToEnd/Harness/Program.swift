@@ -80,8 +80,9 @@ final class Program {
   /// Peak of the resident memory so far (`VmHWM`), in KiB.
   func peakResidentKiB() -> Int? { kernelNumber(of: "VmHWM:") }
 
-  /// The resident memory now (`VmRSS`), in KiB.
-  func residentKiB() -> Int? { kernelNumber(of: "VmRSS:") }
+  /// The resident memory now that is the process's own (`RssAnon`), in KiB: code, which the kernel takes and brings again
+  /// as it likes, is not in it.
+  func ownKiB() -> Int? { kernelNumber(of: "RssAnon:") }
 
   /// Processor time of all threads so far, user and system.
   func processorSeconds() throws -> Double {

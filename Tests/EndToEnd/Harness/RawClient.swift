@@ -1,7 +1,7 @@
 import Foundation
 
-/// A TCP or Unix connection that sends exactly the bytes it is told to.
-final class RawClient {
+/// A TCP or Unix connection that sends exactly the bytes it is told to. One thread may send while another receives.
+final class RawClient: @unchecked Sendable {
   private var descriptor: Int32
 
   struct Refused: Error { var code: Int32 }

@@ -1,0 +1,93 @@
+import Glibc
+import Testing
+import Transport
+
+@Suite("splice(2): content passes through a pipe of the loop's") struct SplicePipeTests {
+  private let pool = PipePool()
+
+  /// A channel and the descriptor of its other end.
+  private func ends() throws -> (Channel, Int32) {
+    signal(SIGPIPE, SIG_IGN)
+    let (near, far) = try socketPair()
+    return (Channel(Descriptor(near)), far)
+  }
+
+  @Test("what one socket gives the other gets, no more than was asked for")
+  func passes() throws {
+    let (from, source) = try ends()
+    let (to, sink) = try ends()
+    defer { for end in [source, sink] { close(end) } }
+    let pipe = try #require(pool.borrow())
+    writeAll(source, Array(1...10))
+    from.note(.readable)
+    #expect(from.take(into: pipe, max: 7) == .bytes(7))
+    #expect(pipe.count == 7)
+    #expect(to.send(pipe) == .bytes(7))
+    #expect(pipe.isEmpty)
+    var received = [UInt8](repeating: 0, count: 20)
+    #expect(recv(sink, &received, received.count, 0) == 7)
+    #expect(received.prefix(7) == [1, 2, 3, 4, 5, 6, 7])
+    #expect(from.take(into: pipe, max: 7) == .bytes(3))
+    #expect(to.send(pipe) == .bytes(3))
+    #expect(from.take(into: pipe, max: 7) == .wouldBlock)
+    #expect(!from.mayRead)
+  }
+
+  @Test("what the sink does not take stays in the pipe, and its end is told")
+  func full() throws {
+    let (from, source) = try ends()
+    let (to, sink) = try ends()
+    defer { close(source) }
+    from.note(.readable)
+    var moved = 0
+    while true {
+      let pipe = try #require(pool.borrow())
+      writeAll(source, [UInt8](repeating: 7, count: 4096))
+      #expect(from.take(into: pipe, max: 4096) == .bytes(4096))
+      let result = to.send(pipe)
+      if result == .wouldBlock {
+        #expect(pipe.count == 4096 && !to.mayWrite)
+        close(sink)
+        #expect(to.send(pipe) == .failed(.socket(EPIPE)))
+        break
+      }
+      #expect(result == .bytes(4096))
+      moved += 4096
+      pool.giveBack(pipe)
+      if moved > 64 << 20 {
+        Issue.record("the sink never filled")
+        break
+      }
+    }
+  }
+
+  @Test("the end of the source is told as its reads tell it")
+  func end() throws {
+    let (from, source) = try ends()
+    let pipe = try #require(pool.borrow())
+    close(source)
+    from.note(.hangup)
+    #expect(from.take(into: pipe, max: 100) == .endOfStream)
+    #expect(pipe.isEmpty)
+  }
+
+  @Test("an empty pipe is lent again, one that holds something never; no more than 64 at a time (I12)")
+  func lending() throws {
+    let first = try #require(pool.borrow())
+    pool.giveBack(first)
+    let second = try #require(pool.borrow())
+    #expect(second === first)
+    let (from, source) = try ends()
+    defer { close(source) }
+    writeAll(source, [1])
+    from.note(.readable)
+    #expect(from.take(into: second, max: 1) == .bytes(1))
+    pool.giveBack(second)
+    var lent: [SplicePipe] = []
+    for _ in 0..<64 { lent.append(try #require(pool.borrow())) }
+    #expect(lent.allSatisfy { $0 !== second && $0.isEmpty })
+    #expect(pool.borrow() == nil)
+    pool.giveBack(lent.removeLast())
+    #expect(pool.borrow() != nil)
+  }
+}
