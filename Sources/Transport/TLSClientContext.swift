@@ -93,8 +93,11 @@ public final class TLSClientContext: @unchecked Sendable {
       guard SSL_CTX_load_verify_file(context, caFile) == 1 else {
         throw TLSContextFault(description: "\(caFile): \(TLSErrors.describe())")
       }
+    } else if let store = SystemTrust.store() {
+      SSL_CTX_set1_cert_store(context, store)
+      X509_STORE_free(store)
     } else {
-      SSL_CTX_set_default_verify_paths(context)
+      throw TLSContextFault(description: TLSErrors.describe())
     }
   }
 
@@ -116,6 +119,61 @@ public final class TLSClientContext: @unchecked Sendable {
       wire.append(contentsOf: name.utf8)
     }
     SSL_CTX_set_alpn_protos(context, wire, UInt32(wire.count))
+  }
+}
+
+/// The system's certification authorities: reading them takes tens of milliseconds, so all contexts share them until
+/// their file changes.
+private enum SystemTrust {
+  private struct Read: @unchecked Sendable {
+    let store: OpaquePointer
+    let file: FileState?
+  }
+
+  private struct FileState: Equatable {
+    var inode: UInt
+    var size: Int
+    var seconds: Int
+    var nanoseconds: Int
+  }
+
+  private static let latest = Mutex<Read?>(nil)
+
+  /// A reference that the caller frees; nil where OpenSSL has no memory.
+  static func store() -> OpaquePointer? {
+    latest.withLock { latest in
+      let path = place(X509_get_default_cert_file_env(), X509_get_default_cert_file())
+      let file = path.flatMap(state)
+      if let latest, let file, latest.file == file {
+        X509_STORE_up_ref(latest.store)
+        return latest.store
+      }
+      guard let store = X509_STORE_new() else { return nil }
+      // By file and by names in the directory, as SSL_CTX_set_default_verify_paths(3); that would read every file of the
+      // directory besides, which holds the same certificates once more.
+      if let path, file != nil { X509_STORE_load_file(store, path) }
+      if let directory = place(X509_get_default_cert_dir_env(), X509_get_default_cert_dir()) {
+        X509_STORE_load_path(store, directory)
+      }
+      ERR_clear_error()
+      if let latest { X509_STORE_free(latest.store) }
+      latest = Read(store: store, file: file)
+      X509_STORE_up_ref(store)
+      return store
+    }
+  }
+
+  /// SSL_CERT_FILE and SSL_CERT_DIR stand above what OpenSSL was built with.
+  private static func place(_ variable: UnsafePointer<CChar>?, _ builtIn: UnsafePointer<CChar>?) -> String? {
+    (variable.flatMap { getenv($0) }.map { UnsafePointer($0) } ?? builtIn).map { String(cString: $0) }
+  }
+
+  /// nil: there is no such file, and nothing tells what a directory will hold.
+  private static func state(_ path: String) -> FileState? {
+    var status = stat()
+    guard stat(path, &status) == 0 else { return nil }
+    return FileState(
+      inode: status.st_ino, size: status.st_size, seconds: status.st_mtim.tv_sec, nanoseconds: status.st_mtim.tv_nsec)
   }
 }
 

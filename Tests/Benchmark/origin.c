@@ -30,6 +30,8 @@ struct connection {
   size_t have;
   /* Of a request's content, and of a response's, still to come. */
   long long reading, sending;
+  /* The client has said that this request is its last. */
+  int is_last;
   char head[head_bytes + 1];
 };
 
@@ -52,6 +54,7 @@ static int take_head(struct connection *connection, size_t bytes) {
   int is_put = strncmp(head, "PUT ", 4) == 0;
   char *length = strcasestr(head, "\ncontent-length:");
   connection->reading = length ? atoll(length + 16) : 0;
+  connection->is_last = strcasestr(head, "\nconnection: close") != NULL;
   if (strncmp(head, "GET /bulk", 9) == 0) {
     char text[160];
     int count = snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: %lld\r\nDate: x\r\n\r\n", bulk_bytes);
@@ -93,6 +96,7 @@ static int serve(struct connection *connection) {
       if (take_head(connection, bytes) < 0) return -1;
       memmove(connection->head, connection->head + bytes, connection->have - bytes);
       connection->have -= bytes;
+      if (connection->is_last && connection->sending == 0 && connection->reading == 0) return -1;
       continue;
     }
     if (connection->have == head_bytes) return -1;
