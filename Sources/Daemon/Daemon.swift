@@ -42,7 +42,7 @@ public enum Daemon {
       logger.notice(
         "ready", metadata: ["version": "\(version)", "pid": "\(getpid())", "loops": "\(server.loopCount)"])
       manager.notify("READY=1\nSTATUS=serving\nMAINPID=\(getpid())")
-      StartMemory.release()
+      StartMemory.releaseSoon()
       return running.waitForEnd()
     } catch {
       complain(error.description)

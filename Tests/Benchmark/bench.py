@@ -137,9 +137,10 @@ class Relay(Peer):
 class Bearerd(Peer):
     """Its sessions are stored by the real command."""
 
-    def __init__(self, name="bearerd", log="access = false"):
+    def __init__(self, name="bearerd", log="access = false", launcher=()):
         super().__init__(name)
         self.log = log
+        self.launcher = list(launcher)
 
     def start(self, setup, cpu, sessions=("main",), expires_in=360000, token_port=9, kind="plain",
               timing='refresh_ahead = "off"'):
@@ -157,10 +158,11 @@ class Bearerd(Peer):
             subprocess.run(command, input=json.dumps(answer), text=True, check=True, stdout=subprocess.DEVNULL)
         log = open(f"{work}/log", "w")
         began = time.monotonic()
-        self.process = Process([setup.bearerd, "run", "--config", path, "--log-format", "logfmt"], cpu, stderr=log)
+        command = self.launcher + [setup.bearerd, "run", "--config", path, "--log-format", "logfmt"]
+        self.process = Process(command, cpu, stderr=log)
         ports = []
         while not ports:
-            if self.process.popen.poll() is not None or time.monotonic() - began > 20:
+            if self.process.popen.poll() is not None or time.monotonic() - began > 60:
                 raise SystemExit(f"bearerd does not start: {open(f'{work}/log').read()}")
             with open(f"{work}/log") as file:
                 ports = re.findall(r"address=127\.0\.0\.1:(\d+) for=proxy", file.read())
@@ -270,6 +272,24 @@ def rounds(setup, arguments):
                 peer.process.end()
         print(f"bench: round {number + 1} of {arguments.rounds}", file=sys.stderr)
     return results
+
+
+def processor():
+    with open("/proc/cpuinfo") as file:
+        names = re.findall(r"model name\s*: (.*)", file.read())
+    return names[0] if names else platform.machine()
+
+
+def versions(setup):
+    def said(command, pattern):
+        done = subprocess.run(command, capture_output=True, text=True)
+        found = re.search(pattern, done.stdout + done.stderr)
+        return found.group(1) if found else "?"
+
+    known = [f"nginx {said(['nginx', '-v'], r'nginx/([0-9.]+)')}", f"HAProxy {said(['haproxy', '-v'], r'version ([0-9.]+)')}"]
+    if setup.envoy:
+        known.append(f"Envoy {said([setup.envoy, '--version'], r'/([0-9]+[.][0-9.]+)/')}")
+    return ", ".join(known)
 
 
 def median(results, key):
@@ -386,8 +406,11 @@ def pool(setup, seconds):
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def table(results, once):
-    names = ["bearerd", "nginx", "HAProxy", "Envoy", "relay"]
+NAMES = ["bearerd", "nginx", "HAProxy", "Envoy", "relay"]
+
+
+def cpu_table(results):
+    names = NAMES
     lines = ["| workload | " + " | ".join(names) + " | ÷ better of nginx, HAProxy | ÷ Envoy | ÷ relay |", "|---" * 9 + "|"]
     for workload, peers in results.items():
         unit = "s" if "GiB" in workload else "µs"
@@ -396,18 +419,36 @@ def table(results, once):
         others = [f"{ratio(peers, 'bearerd', name):.2f}" if name in peers else "" for name in ("Envoy", "relay")]
         what = f"{workload}, CPU {unit}" + (" per request" if unit == "µs" else "")
         lines.append("| " + " | ".join([what] + cells + [f"{best:.2f}"] + others) + " |")
-    lines += ["", "| workload | figure | " + " | ".join(names) + " |", "|---" * 7 + "|"]
+    return "\n".join(lines)
+
+
+def rate_table(results):
+    names = NAMES
+    lines = ["| workload | figure | " + " | ".join(names) + " |", "|---" * 7 + "|"]
     for workload, peers in results.items():
         figures = [("MiB/s", "rate")] if "GiB" in workload else [("requests/s", "rate"), ("p50 µs", "p50"), ("p99 µs", "p99")]
         for title, key in figures + [("RSS MiB", "rss")]:
             scale = 1024 if key == "rss" else 1
             cells = [f"{median(peers[name], key) / scale:.0f}" if name in peers else "" for name in names]
             lines.append("| " + " | ".join([workload, title] + cells) + " |")
-    if once:
-        lines += ["", "| measured once | " + " | ".join(names) + " |", "|---" * 6 + "|"]
-        for title, values in once.items():
-            lines.append("| " + " | ".join([title] + [values.get(name, "") for name in names]) + " |")
     return "\n".join(lines)
+
+
+def once_table(once):
+    names = NAMES[:-1]
+    lines = ["| measured once | " + " | ".join(names) + " |", "|---" * 5 + "|"]
+    for title, values in once.items():
+        lines.append("| " + " | ".join([title] + [values.get(name, "") for name in names]) + " |")
+    return "\n".join(lines)
+
+
+def replace_table(path, text):
+    with open(path) as file:
+        page = file.read()
+    begin, end = "<!-- bench -->", "<!-- /bench -->"
+    first, last = page.index(begin) + len(begin), page.index(end)
+    with open(path, "w") as file:
+        file.write(page[:first] + "\n" + text + "\n" + page[last:])
 
 
 def main():
@@ -419,7 +460,7 @@ def main():
     parser.add_argument("--cpu", type=int, default=0, help="the processor that everything shares")
     parser.add_argument("--only", default="", help="a regular expression of workloads")
     parser.add_argument("--skip-once", action="store_true")
-    parser.add_argument("--write", help="a file in which the table between its two marks is replaced")
+    parser.add_argument("--write", action="store_true", help="put the tables into the two README.md that carry them")
     arguments = parser.parse_args()
     raise_descriptors()
     setup = None
@@ -445,17 +486,14 @@ def main():
                 once[f"64 connections, {title}: longest request, ms"] = {"bearerd": what}
             pooled = pool(setup, arguments.seconds)
             once["1 000 sessions in a pool, 64 connections: CPU µs per request"] = {"bearerd": f"{pooled['cpu']:.1f}"}
-        text = table(results, once)
-        print(text)
-        print(f"\n{arguments.rounds} rounds of {arguments.seconds} s, {platform.processor() or platform.machine()}, "
-              f"Linux {platform.release()}, {os.cpu_count()} processors")
+        where = (f"`make bench ROUNDS={arguments.rounds}`: medians of {arguments.rounds} rounds of {arguments.seconds} s; "
+                 f"{processor()}, Linux {platform.release()}; {versions(setup)}.")
+        short = "\n\n".join([where, cpu_table(results)] + ([once_table(once)] if once else []))
+        whole = "\n\n".join([where, cpu_table(results), rate_table(results)] + ([once_table(once)] if once else []))
+        print(whole)
         if arguments.write:
-            with open(arguments.write) as file:
-                page = file.read()
-            begin, end = "<!-- bench -->", "<!-- /bench -->"
-            first, last = page.index(begin) + len(begin), page.index(end)
-            with open(arguments.write, "w") as file:
-                file.write(page[:first] + "\n" + text + "\n" + page[last:])
+            replace_table(f"{TREE}/README.md", short)
+            replace_table(f"{HERE}/README.md", whole)
     finally:
         for process in list(Process.running):
             process.end()
@@ -463,4 +501,5 @@ def main():
             shutil.rmtree(setup.work, ignore_errors=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
