@@ -56,10 +56,25 @@ public final class PipePool {
   private static let lentMax = 64
   private static let keptMax = 8
 
-  public init() {}
+  /// Asks once whether the call works, while descriptors are to be had.
+  public init() { _ = Self.isUsable }
+
+  /// A sandbox may forbid the call, which a service can do without.
+  private static let isUsable: Bool = {
+    var pair: (Int32, Int32) = (-1, -1)
+    let result = withUnsafeMutableBytes(of: &pair) {
+      socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, $0.baseAddress!.assumingMemoryBound(to: Int32.self))
+    }
+    guard result == 0 else { return false }
+    let first = Descriptor(pair.0)
+    let second = Descriptor(pair.1)
+    var byte: UInt8 = 0
+    guard let pipe = SplicePipe(), Glibc.send(first.raw, &byte, 1, Int32(MSG_NOSIGNAL)) == 1 else { return false }
+    return pipe.take(from: second.raw, max: 1) == 1 && pipe.give(to: second.raw) == 1
+  }()
 
   public func borrow() -> SplicePipe? {
-    guard lentCount < Self.lentMax, let pipe = kept.popLast() ?? SplicePipe() else { return nil }
+    guard Self.isUsable, lentCount < Self.lentMax, let pipe = kept.popLast() ?? SplicePipe() else { return nil }
     lentCount += 1
     return pipe
   }
