@@ -121,9 +121,10 @@ import Testing
     client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
     let origin = try scene.origin.accept()
     _ = head(origin)
+    // More than the buffers of all sockets on the way can hold, so that it cannot be over when the client leaves.
     let sending = beside {
-      origin.send("HTTP/1.1 200 OK\r\nContent-Length: \(Self.content.count)\r\n\r\n")
-      origin.send(Self.content)
+      origin.send("HTTP/1.1 200 OK\r\nContent-Length: \(Self.content.count * 8)\r\n\r\n")
+      for _ in 0..<8 { origin.send(Self.content) }
     }
     _ = client.receive(count: 1_000_000)
     client.reset()
