@@ -68,15 +68,8 @@ public final class AdminServer: @unchecked Sendable {
   }
 
   fileprivate func judge(_ head: RequestHead, _ bytes: RawSpan) -> String? {
-    func value(_ field: KnownField) -> ByteRange? { head.firstIndex(of: field).map { head.lines[$0].value } }
     let isHead = head.method == .head
-    // Empty, where only HTTP/1.0 may leave it out; of several Origins the one that is judged might not be the one that is true.
-    let isOdd = head.hostAuthority == nil && head.firstIndex(of: .host) != nil
-    if isOdd { return Self.response(421, "text/plain", "not a name of this listener\n", isHead: isHead) }
-    if head.count(of: .origin) > 1 { return Self.response(403, "text/plain", "not for web pages\n", isHead: isHead) }
-    let verdict = browserGuard.judge(
-      bytes, host: head.hostAuthority?.host, origin: value(.origin), fetchSite: value(.secFetchSite))
-    switch verdict {
+    switch browserGuard.judge(head, bytes) {
     case .allowed: break
     case .foreignHost: return Self.response(421, "text/plain", "not a name of this listener\n", isHead: isHead)
     case .foreignOrigin: return Self.response(403, "text/plain", "not for web pages\n", isHead: isHead)

@@ -1,4 +1,5 @@
 import CLinux
+import Configuration
 import Dispatch
 import Glibc
 
@@ -16,14 +17,11 @@ enum StartMemory {
 
   /// The executable mappings of files: never written to, so that nothing is lost.
   private static func codeMappings() -> [UnsafeMutableRawBufferPointer] {
-    guard let maps = fopen("/proc/self/maps", "re") else { return [] }
-    defer { fclose(maps) }
+    guard case .success(let maps) = Configuration.readFile("/proc/self/maps") else { return [] }
     var found: [UnsafeMutableRawBufferPointer] = []
-    var line = [CChar](repeating: 0, count: 4096 + 128)
-    while fgets(&line, Int32(line.count), maps) != nil {
+    for line in String(decoding: maps, as: UTF8.self).split(separator: "\n") {
       // START-END PERMISSIONS OFFSET DEVICE INODE PATH (proc_pid_maps(5))
-      let text = line.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
-      let parts = text.split(separator: " ")
+      let parts = line.split(separator: " ")
       guard parts.count >= 6, parts[1] == "r-xp", parts[5].hasPrefix("/") else { continue }
       let ends = parts[0].split(separator: "-").compactMap { UInt(String($0), radix: 16) }
       guard ends.count == 2, ends[1] > ends[0], let start = UnsafeMutableRawPointer(bitPattern: ends[0]) else {

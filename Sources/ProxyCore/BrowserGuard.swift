@@ -19,17 +19,26 @@ public struct BrowserGuard: Sendable {
     case foreignOrigin
   }
 
-  /// - Parameters:
-  ///   - host: the host asked for; nil where it is known to be ours, and for HTTP/1.0 without `Host`.
-  ///   - origin: the value of `Origin`.
-  ///   - fetchSite: the value of `Sec-Fetch-Site`.
-  public func judge(_ bytes: RawSpan, host: ByteRange?, origin: ByteRange?, fetchSite: ByteRange?) -> Verdict {
-    if let host, !owns(bytes.extracting(host.offsets)) { return .foreignHost }
-    if let origin {
-      return allows(bytes.extracting(origin.offsets)) ? .allowed : .foreignOrigin
+  /// Judges a request that came over TCP, with its target in origin-form.
+  ///
+  /// - Parameter isConfigured: the host asked for is one of an upstream's.
+  public func judge(_ head: RequestHead, _ bytes: RawSpan, isConfigured: Bool = false) -> Verdict {
+    if let authority = head.hostAuthority {
+      if !isConfigured, !owns(bytes.extracting(authority.host.offsets)) { return .foreignHost }
+    } else if head.firstIndex(of: .host) != nil {
+      // Empty, where only HTTP/1.0 may leave it out: no name of ours.
+      return .foreignHost
+    }
+    // A browser sends one. Of several the one that is judged might not be the one that is true.
+    if head.count(of: .origin) > 1 { return .foreignOrigin }
+    if let index = head.firstIndex(of: .origin) {
+      return allows(bytes.extracting(head.lines[index].value.offsets)) ? .allowed : .foreignOrigin
     }
     // Without Origin a cross-site request is a navigation, an image, a script: nothing an API should answer.
-    if let fetchSite, bytes.equalsIgnoringCase(fetchSite, "cross-site") { return .foreignOrigin }
+    if let index = head.firstIndex(of: .secFetchSite),
+      bytes.equalsIgnoringCase(head.lines[index].value, "cross-site") {
+      return .foreignOrigin
+    }
     return .allowed
   }
 

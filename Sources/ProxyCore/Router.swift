@@ -91,12 +91,9 @@ public enum Router {
   private static func gateway(
     _ path: ByteRange, _ head: RequestHead, _ bytes: RawSpan, _ table: RouteTable, isTCP: Bool
   ) -> Route {
-    let authority = head.hostAuthority
-    // Empty, where only HTTP/1.0 may leave it out: no name of ours.
-    if isTCP, authority == nil, head.firstIndex(of: .host) != nil { return .denied(.foreignHost) }
-    let named = authority.flatMap { byHost($0, path, bytes, table) }
+    let named = head.hostAuthority.flatMap { byHost($0, path, bytes, table) }
     if isTCP {
-      switch guardVerdict(head, bytes, authority, isConfigured: named != nil, table) {
+      switch table.browserGuard.judge(head, bytes, isConfigured: named != nil) {
       case .allowed: break
       case .foreignHost: return .denied(.foreignHost)
       case .foreignOrigin: return .denied(.foreignOrigin)
@@ -106,16 +103,6 @@ public enum Router {
       return .upstream(index: index, path: stripped(path, table.upstreams[index], bytes), isGateway: true)
     }
     return .denied(.noUpstream)
-  }
-
-  private static func guardVerdict(
-    _ head: RequestHead, _ bytes: RawSpan, _ authority: Authority?, isConfigured: Bool, _ table: RouteTable
-  ) -> BrowserGuard.Verdict {
-    func value(_ field: KnownField) -> ByteRange? { head.firstIndex(of: field).map { head.lines[$0].value } }
-    // A browser sends one. Of several the one that is judged might not be the one that is true.
-    if head.count(of: .origin) > 1 { return .foreignOrigin }
-    return table.browserGuard.judge(
-      bytes, host: isConfigured ? nil : authority?.host, origin: value(.origin), fetchSite: value(.secFetchSite))
   }
 
   private static func byHost(_ authority: Authority, _ path: ByteRange, _ bytes: RawSpan, _ table: RouteTable) -> Int?

@@ -88,7 +88,7 @@ extension ExchangeRun {
   }
 
   private func takeContent(_ client: ClientConnection) -> Bool {
-    if let requestPipe { return sendSpliced(requestPipe) }
+    if requestSplice.isUnderway { return spliceRequest(client) ?? false }
     switch client.wire.nextContent() {
     case .bytes(let content): return forward(content, from: client)
     case .finished:
@@ -98,7 +98,7 @@ extension ExchangeRun {
       handle(.clientBodyFailed(.badRequest))
       return false
     case .starved:
-      if let pipe = pipeForRequest(client) { return spliceRequest(client, pipe) }
+      if let hasMoved = spliceRequest(client) { return hasMoved }
       switch client.wire.fill() {
       case .bytes: return true
       case .blocked: return false
@@ -117,44 +117,23 @@ extension ExchangeRun {
     }
   }
 
-  /// A pipe, where the rest of the body can go through one: nobody wants a copy of it.
-  private func pipeForRequest(_ client: ClientConnection) -> SplicePipe? {
-    guard client.wire.givesLargeContent, copy?.isComplete != true, !isUploadStopped, let upstream,
-      upstream.wire.takesSplicedContent
-    else { return nil }
-    return worker.loop.pipes.borrow()
-  }
-
-  private func spliceRequest(_ client: ClientConnection, _ pipe: SplicePipe) -> Bool {
-    let filled = client.wire.fill(pipe)
-    contentTaken += UInt64(pipe.count)
-    if case .bytes = filled {
-      requestPipe = pipe
-      return sendSpliced(pipe)
-    }
-    worker.loop.pipes.giveBack(pipe)
-    switch filled {
-    case .bytes, .full, .blocked: return false
-    // A FIN inside a request is an abort (SPEC §7).
-    case .ended, .failed:
-      handle(.clientAborted)
-      return false
-    }
-  }
-
-  private func sendSpliced(_ pipe: SplicePipe) -> Bool {
-    guard let upstream, !isUploadStopped else { return false }
-    switch upstream.wire.offer(pipe) {
-    case .accepted(0): return false
-    case .accepted:
-      if pipe.isEmpty {
-        requestPipe = nil
-        worker.loop.pipes.giveBack(pipe)
-      }
-      return true
-    case .failed:
+  /// Where nobody wants a copy of the body; nil where it does not go that way.
+  private func spliceRequest(_ client: ClientConnection) -> Bool? {
+    guard copy?.isComplete != true, !isUploadStopped, let upstream else { return nil }
+    let received = client.wire.bytesReceived
+    let step = requestSplice.step(from: client.wire, to: upstream.wire)
+    contentTaken += client.wire.bytesReceived - received
+    switch step {
+    case nil: return nil
+    case .moved: return true
+    case .blocked: return false
+    case .sinkFailed:
       stopUpload(upstream)
       return true
+    // A FIN inside a request is an abort (SPEC §7).
+    case .sourceEnded:
+      handle(.clientAborted)
+      return false
     }
   }
 
@@ -292,7 +271,7 @@ extension ExchangeRun {
 
   private func relayContent(_ upstream: UpstreamConnection) -> Bool {
     guard let client else { return false }
-    if let responsePipe { return relaySpliced(responsePipe, client) }
+    if responseSplice.isUnderway { return spliceResponse(upstream, client) ?? false }
     switch upstream.wire.nextContent() {
     case .bytes(let content):
       switch client.wire.offer(content) {
@@ -311,40 +290,20 @@ extension ExchangeRun {
     case .failed:
       handle(.responseBroke)
       return false
-    case .starved:
-      if upstream.wire.givesLargeContent, client.wire.takesSplicedContent, let pipe = worker.loop.pipes.borrow() {
-        return spliceResponse(upstream, client, pipe)
-      }
-      return fillResponse(upstream, client)
+    case .starved: return spliceResponse(upstream, client) ?? fillResponse(upstream, client)
     }
   }
 
-  private func spliceResponse(_ upstream: UpstreamConnection, _ client: ClientConnection, _ pipe: SplicePipe) -> Bool {
-    let filled = upstream.wire.fill(pipe)
-    if case .bytes = filled {
-      responsePipe = pipe
-      return relaySpliced(pipe, client)
-    }
-    worker.loop.pipes.giveBack(pipe)
-    switch filled {
-    case .bytes, .full, .blocked: return false
-    case .ended: return endResponse(upstream, client, inOrder: true)
-    case .failed: return endResponse(upstream, client, inOrder: false)
-    }
-  }
-
-  private func relaySpliced(_ pipe: SplicePipe, _ client: ClientConnection) -> Bool {
-    switch client.wire.offer(pipe) {
-    case .accepted(0): return false
-    case .accepted:
-      if pipe.isEmpty {
-        responsePipe = nil
-        worker.loop.pipes.giveBack(pipe)
-      }
-      return true
-    case .failed:
+  /// nil where the content does not go that way.
+  private func spliceResponse(_ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool? {
+    switch responseSplice.step(from: upstream.wire, to: client.wire) {
+    case nil: return nil
+    case .moved: return true
+    case .blocked: return false
+    case .sinkFailed:
       handle(.clientAborted)
       return false
+    case .sourceEnded(let inOrder): return endResponse(upstream, client, inOrder: inOrder)
     }
   }
 

@@ -19,8 +19,7 @@ final class ExchangeRun {
 
   // The request, in the present attempt.
   var copy: ReplayBuffer?
-  /// Content taken from the client past our memory that the upstream has not taken yet.
-  var requestPipe: SplicePipe?
+  var requestSplice: ContentSplice
   /// Bytes of the copy that the present attempt has sent.
   var copySent = 0
   /// Content bytes taken from the client: no longer to be had from there.
@@ -33,8 +32,7 @@ final class ExchangeRun {
 
   // The response.
   var responseHead: ResponseHead?
-  /// The same of the upstream's content.
-  var responsePipe: SplicePipe?
+  var responseSplice: ContentSplice
   var responsePhase = ResponsePhase.none
   var headDeadline = Instant.never
   /// Bytes of the upstream's input that are the response's head, while it waits there.
@@ -76,7 +74,11 @@ final class ExchangeRun {
     case body
   }
 
-  init(worker: Worker) { self.worker = worker }
+  init(worker: Worker) {
+    self.worker = worker
+    requestSplice = ContentSplice(worker.loop.pipes)
+    responseSplice = ContentSplice(worker.loop.pipes)
+  }
 
   var wantsUpstream: Bool { exchange != nil && upstream == nil }
 
@@ -473,10 +475,8 @@ final class ExchangeRun {
     if let bearerTicket { worker.keeper.withdraw(bearerTicket) }
     bearerTicket = nil
     worker.logAccess(of: self)
-    if let requestPipe { worker.loop.pipes.giveBack(requestPipe) }
-    if let responsePipe { worker.loop.pipes.giveBack(responsePipe) }
-    requestPipe = nil
-    responsePipe = nil
+    requestSplice.end()
+    responseSplice.end()
     exchange = nil
     client = nil
     plan.reset()

@@ -250,7 +250,10 @@ final class HTTP1Wire {
 
   /// Sends or stages content (not empty), framed; 0 accepted means: wait until the channel can be written.
   func offer(_ content: UnsafeRawBufferPointer) -> Offer {
-    let offer = takeOffer(content)
+    noted(takeOffer(content))
+  }
+
+  private func noted(_ offer: Offer) -> Offer {
     if case .accepted(let count) = offer { isOfferRefused = count == 0 }
     return offer
   }
@@ -278,21 +281,7 @@ final class HTTP1Wire {
 
   /// Sends what is in the pipe; 0 accepted means: wait until the channel can be written.
   func offer(_ pipe: SplicePipe) -> Offer {
-    guard channel.mayWrite else {
-      isOfferRefused = true
-      return .accepted(0)
-    }
-    switch channel.send(pipe) {
-    case .bytes(let count):
-      bytesSent += UInt64(count)
-      isOfferRefused = false
-      return .accepted(count)
-    case .wouldBlock:
-      isOfferRefused = true
-      return .accepted(0)
-    case .endOfStream: return .failed(.truncated)
-    case .failed(let fault): return .failed(fault)
-    }
+    noted(channel.mayWrite ? taken(channel.send(pipe)) : .accepted(0))
   }
 
   private func openChunk(_ count: Int) -> Bool {
@@ -317,8 +306,11 @@ final class HTTP1Wire {
   private func offerDirectly(_ part: UnsafeRawBufferPointer) -> Offer {
     guard channel.mayWrite else { return .accepted(0) }
     let staged = output?.count ?? 0
-    let result =
-      output.map { channel.write($0.readable, part) } ?? channel.write(part)
+    return taken(output.map { channel.write($0.readable, part) } ?? channel.write(part), staged: staged)
+  }
+
+  /// What the channel took of content, before which `staged` bytes of ours were to leave.
+  private func taken(_ result: IOResult, staged: Int = 0) -> Offer {
     switch result {
     case .bytes(let count):
       bytesSent += UInt64(count)

@@ -85,19 +85,23 @@ public final class Channel {
     if let tls { return readTLS(tls, buffer) }
     while true {
       let count = Glibc.recv(descriptor, buffer.baseAddress, buffer.count, 0)
-      if count > 0 {
-        // A short read means drained, unless a FIN waits behind the data: edge-triggered, both came as one event.
-        if count < buffer.count && !sawPeerShutdown { mayRead = false }
-        return .bytes(count)
-      }
-      if count == 0 { return .endOfStream }
-      switch errno {
-      case EINTR: continue
-      case EAGAIN:
-        mayRead = false
-        return .wouldBlock
-      case let code: return .failed(.socket(code))
-      }
+      let result = outcome(ofReading: count)
+      // A short read means drained, unless a FIN waits behind the data: edge-triggered, both came as one event.
+      if count > 0 && count < buffer.count && !sawPeerShutdown { mayRead = false }
+      if let result { return result }
+    }
+  }
+
+  /// What one read came to, `count` being its answer; nil: interrupted, so once more.
+  private func outcome(ofReading count: Int) -> IOResult? {
+    if count > 0 { return .bytes(count) }
+    if count == 0 { return .endOfStream }
+    switch errno {
+    case EINTR: return nil
+    case EAGAIN:
+      mayRead = false
+      return .wouldBlock
+    case let code: return .failed(.socket(code))
     }
   }
 
@@ -133,16 +137,7 @@ public final class Channel {
   /// Takes at most `max` bytes into `pipe`, which is empty. Plaintext only.
   public func take(into pipe: SplicePipe, max: Int) -> IOResult {
     while true {
-      let count = pipe.take(from: descriptor, max: max)
-      if count > 0 { return noted(.bytes(count)) }
-      if count == 0 { return noted(.endOfStream) }
-      switch errno {
-      case EINTR: continue
-      case EAGAIN:
-        mayRead = false
-        return .wouldBlock
-      case let code: return noted(.failed(.socket(code)))
-      }
+      if let result = outcome(ofReading: pipe.take(from: descriptor, max: max)) { return noted(result) }
     }
   }
 
