@@ -3,7 +3,8 @@ public import Chronology
 /// One refresh of one session, from taking its lock to waking those who wait (SPEC §3, single flight).
 ///
 ///     idle → locking → loading ─┬→ reserving → sending → recording ─┬→ releasing → finished
-///                               └→ settling ─┘                      └→ keeping → releasingKept → finished
+///                               └→ settling ─┘                      ├→ releasingTold → finished
+///                                                                   └→ keeping ─┘
 ///
 /// The caller carries out each action and hands its outcome back; it holds the lock from `lockAcquired` to
 /// `releaseLock`, and one flight per session exists at a time. Nothing here reads a clock. The order is what keeps
@@ -39,6 +40,8 @@ public struct RefreshFlight: Sendable {
     case releaseLock
     /// The flight is over: wake everybody.
     case finish(FlightResult)
+    /// The result is durable: wake everybody, and only then put away what its writing left, and release the lock.
+    case finishAndRelease(FlightResult)
     /// The result is in memory only, or an intent that was not sent is in the file. Wake everybody with the result
     /// now, keep the lock, and write `retry` again after the interval (I7).
     case finishKeepingLock(FlightResult, retry: SessionRecord, after: Interval)
@@ -67,7 +70,8 @@ public struct RefreshFlight: Sendable {
     /// They have been told, and the result is still being written; the count is of failed writes.
     case keeping(SessionRecord, failures: UInt32)
     case releasing(FlightResult)
-    case releasingKept
+    /// They have been told.
+    case releasingTold
     case finished
   }
 
@@ -90,12 +94,16 @@ public struct RefreshFlight: Sendable {
     return .acquireLock
   }
 
+  /// Whether what was found in the file may be new to whoever started the flight: then it is made durable before it is
+  /// used, for its writer may have died between the rename and the directory's fsync (I7).
+  public func isNews(_ record: SessionRecord) -> Bool { record.generation != terms.seenGeneration }
+
   /// Whether the flight needs nothing more: its record in memory may be let go.
   public var isOver: Bool { phase == .finished }
 
   /// Where the flight is, without what it carries.
   public enum Phase: Sendable, CaseIterable {
-    case idle, locking, loading, settling, reserving, sending, recording, keeping, releasing, releasingKept, finished
+    case idle, locking, loading, settling, reserving, sending, recording, keeping, releasing, releasingTold, finished
   }
 
   public var phase: Phase {
@@ -109,7 +117,7 @@ public struct RefreshFlight: Sendable {
     case .recording: .recording
     case .keeping: .keeping
     case .releasing: .releasing
-    case .releasingKept: .releasingKept
+    case .releasingTold: .releasingTold
     case .finished: .finished
     }
   }
@@ -153,7 +161,7 @@ public struct RefreshFlight: Sendable {
       return whileKeeping(record, failures, input) ?? (state, .ignore)
     case .releasing(let result):
       return input == .lockReleased ? (.finished, .finish(result)) : (state, .ignore)
-    case .releasingKept:
+    case .releasingTold:
       return input == .lockReleased ? (.finished, .end) : (state, .ignore)
     }
   }
@@ -280,7 +288,11 @@ public struct RefreshFlight: Sendable {
     _ record: SessionRecord, _ result: FlightResult, _ input: Input
   ) -> (State, Action)? {
     switch input {
-    case .resultDurable: return release(result)
+    case .resultDurable:
+      switch result {
+      case .refreshed: return (.releasingTold, .finishAndRelease(result))
+      case .alreadyNewer, .failed: return release(result)
+      }
     case .resultFailed:
       let told: FlightResult =
         switch result {
@@ -299,7 +311,7 @@ public struct RefreshFlight: Sendable {
     _ record: SessionRecord, _ failures: UInt32, _ input: Input
   ) -> (State, Action)? {
     switch input {
-    case .resultDurable: return (.releasingKept, .releaseLock)
+    case .resultDurable: return (.releasingTold, .releaseLock)
     case .resultFailed:
       let count = failures == .max ? .max : failures + 1
       return (.keeping(record, failures: count), .retryWriteResult(record, after: retryInterval(after: count)))

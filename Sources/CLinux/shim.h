@@ -3,6 +3,7 @@
 // (CDispatch, COpenSSL) have seen, and the importer refuses both.
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
@@ -114,6 +115,15 @@ static inline int64_t bearerd_peer_uid(int descriptor) {
   socklen_t length = sizeof credentials;
   if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return -1;
   return (int64_t)credentials.uid;
+}
+
+/// Gives the file room for `count` bytes: beyond its end, which stays where it is, or, where the file system cannot,
+/// by making it that long. 0, or -1 with errno.
+static inline int bearerd_allocate(int descriptor, off_t count) {
+  if (syscall(SYS_fallocate, descriptor, FALLOC_FL_KEEP_SIZE, (off_t)0, count) == 0) { return 0; }
+  if (errno != EOPNOTSUPP) { return -1; }
+  errno = posix_fallocate(descriptor, 0, count);
+  return errno == 0 ? 0 : -1;
 }
 
 /// Takes an exclusive open-file-description lock on the whole file without waiting: 0, or -1 with errno

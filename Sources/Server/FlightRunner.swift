@@ -16,6 +16,8 @@ final class FlightRunner: @unchecked Sendable {
   private let settled: @Sendable () -> Void
   private var flight: RefreshFlight
   private var lock: SessionLock?
+  /// What the file holds: read or written last under the lock.
+  private var stored: SessionRecord?
   private var reserved: ReservedResult?
   private let lockPatience: Interval
   private var lockDeadline = Instant.never
@@ -31,9 +33,9 @@ final class FlightRunner: @unchecked Sendable {
   ///   - timeout: of one refresh, and so of another process's, which is waited for.
   ///   - queue: concurrent; files are read and written there.
   ///   - present: sends the request once and answers on any queue.
-  ///   - ended: called once, with what everybody who waits is told, and whether the lock is kept because the file is
-  ///     still to be written.
-  ///   - settled: called later, once, where the lock was kept: the file is written.
+  ///   - ended: called once, with what everybody who waits is told, and whether the lock is kept: something is still
+  ///     to be written, or put away.
+  ///   - settled: called later, once, where the lock was kept: all is on disk, and the lock is free.
   init(
     name: String, flight: RefreshFlight, timeout: Interval, store: FileSessionStore, queue: DispatchQueue,
     present: @escaping @Sendable (TokenRequest, @escaping @Sendable (TokenEndpointReply) -> Void) -> Void,
@@ -69,6 +71,9 @@ final class FlightRunner: @unchecked Sendable {
     case .writeResult(let record): writeResult(record)
     case .releaseLock: releaseLock()
     case .finish(let result): ended(result, false)
+    case .finishAndRelease(let result):
+      ended(result, true)
+      releaseLock()
     case .finishKeepingLock(let result, let record, let after):
       ended(result, true)
       retry(record, after)
@@ -104,8 +109,8 @@ final class FlightRunner: @unchecked Sendable {
   private func load() {
     do throws(StoreFault) {
       let record = try store.load(name)
-      // Its writer may have died between the rename and the directory's fsync (I7).
-      try store.makeDurable(name)
+      if flight.isNews(record) { try store.makeDurable(name) }
+      stored = record
       input(.loaded(record, record.refreshToken.map { FileSessionStore.fingerprint(of: $0) }))
     } catch {
       input(.loadFailed(error.trouble))
@@ -115,7 +120,8 @@ final class FlightRunner: @unchecked Sendable {
   private func writeIntent(_ record: SessionRecord) {
     guard let lock else { return }
     do throws(StoreFault) {
-      reserved = try store.writeIntent(record, lock: lock)
+      reserved = try store.writeIntent(record, over: stored, lock: lock)
+      stored = record
       FaultPoint.reached("after-intent")
       input(.intentDurable)
     } catch {
@@ -138,13 +144,14 @@ final class FlightRunner: @unchecked Sendable {
     guard let lock else { return }
     do throws(StoreFault) {
       if let reserved {
-        self.reserved = nil
-        try store.writeResult(record, into: reserved, lock: lock)
+        try store.writeResult(record, over: stored, into: reserved, lock: lock)
       } else {
         try store.replace(record, lock: lock)
       }
+      stored = record
       input(.resultDurable)
     } catch {
+      closeReserved()
       input(.resultFailed(error.trouble))
     }
   }
@@ -153,9 +160,13 @@ final class FlightRunner: @unchecked Sendable {
     queue.asyncAfter(deadline: .now() + .milliseconds(Int(after.milliseconds))) { [self] in writeResult(record) }
   }
 
-  private func releaseLock() {
-    reserved?.discard()
+  private func closeReserved() {
+    reserved?.close()
     reserved = nil
+  }
+
+  private func releaseLock() {
+    closeReserved()
     lock?.release()
     lock = nil
     input(.lockReleased)

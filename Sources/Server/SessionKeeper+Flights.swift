@@ -91,7 +91,7 @@ extension SessionKeeper {
       name: name, flight: flight, timeout: provider.timeout, store: store, queue: disk,
       present: { request, reply in present(request, provider, reply) },
       ended: { [self] result, keepsLock in queue.async { [self] in landed(slot, trigger, result, keepsLock) } },
-      settled: { [self] in queue.async { [self] in becameDurable(slot) } })
+      settled: { [self] in queue.async { [self] in settled(slot) } })
     live.runner = runner
     let wait = pacers[provider.name, default: RefreshPacer()].admit(
       perSecond: provider.refreshesPerSecond, at: BootClock.now)
@@ -106,7 +106,6 @@ extension SessionKeeper {
     let wakeups = live.ledger.landed(result, now: time)
     live.ledger.noteArrival(wall: WallClock.now, at: BootClock.now)
     live.runner = nil
-    live.keepsLock = keepsLock
     live.stamp = nil
     switch result {
     case .refreshed(let record, let isDurable):
@@ -125,30 +124,31 @@ extension SessionKeeper {
     for wakeup in wakeups {
       if let answer = live.parked.removeValue(forKey: wakeup.waiter) { tell(slot, wakeup.answer, answer) }
     }
-    // A command's process ends with its answer, and with it a token that is only in memory: it waits for the disk.
-    if case .refreshed(_, isDurable: false) = result {} else { answerCommands(live, result) }
+    // Commands that come later wait for a flight of their own.
+    let commands = live.commands
+    live.commands = []
+    if keepsLock, case .refreshed(let record, _) = result {
+      // A command's process ends with its answer, and with it a token that is only in memory: it waits for the disk.
+      live.whenSettled = commands.map { command in { command(.refreshed(record, isDurable: true)) } }
+    } else {
+      if keepsLock { live.whenSettled = [] }
+      for command in commands { command(result) }
+    }
     tellGrounded()
   }
 
-  private func answerCommands(_ live: LiveSession, _ result: FlightResult) {
-    let commands = live.commands
-    live.commands = []
-    for answer in commands { answer(result) }
-  }
-
-  /// A flight that kept its lock has written the file: a result that was in memory only (I7), or what was there before
-  /// an intent that was not sent.
-  private func becameDurable(_ slot: Int) {
+  /// A flight that kept its lock has given it back, and the file is as it should be: a result that was in memory only
+  /// is on disk (I7), or what was there before an intent that was not sent.
+  private func settled(_ slot: Int) {
     let live = sessions.live(slot)
-    live.keepsLock = false
     live.stamp = nil
     if live.ledger.isDegraded, let record = live.ledger.record {
       live.ledger.becomeDurable()
-      live.stamp = store.stamp(record.name)
       logger.notice("the refreshed session has been saved after all", metadata: ["session": "\(record.name)"])
-      // Commands that came later wait for a flight of their own.
-      if !live.ledger.isRefreshing { answerCommands(live, .refreshed(record, isDurable: true)) }
     }
+    let waiting = live.whenSettled ?? []
+    live.whenSettled = nil
+    for tell in waiting { tell() }
     tellGrounded()
   }
 

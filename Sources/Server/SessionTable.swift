@@ -31,13 +31,14 @@ final class LiveSession {
   var runner: FlightRunner?
   /// The generation whose end by a 401 has been told and is being stored.
   var endSaved: UInt64?
-  /// A flight has told its result and still writes the file.
-  var keepsLock = false
+  /// What is called once a flight that has told its result has put all on disk and given its lock back; nil where there
+  /// is none.
+  var whenSettled: [@Sendable () -> Void]?
 
   init(_ place: SessionPlace) { ledger = SessionLedger(name: place.name, arrival: place.arrival) }
 
   /// The process should not end now.
-  var isBusy: Bool { ledger.isBusy || keepsLock }
+  var isBusy: Bool { ledger.isBusy || whenSettled != nil }
 
   func canBeLetGo(at now: Instant) -> Bool {
     !isBusy && runner == nil && parked.isEmpty && commands.isEmpty && ledger.canBeLetGo(at: now)

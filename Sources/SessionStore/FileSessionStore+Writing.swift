@@ -1,55 +1,95 @@
 public import BearerPolicy
+internal import CLinux
 internal import Glibc
 internal import Synchronization
 
 /// Room on disk for the answer of a refresh, made before the refresh token is sent: a full disk is found first.
 ///
-/// Belongs to the lock it was reserved under; unused, it goes with `discard()` or with the value's life.
+/// Belongs to the lock it was reserved under. What the refresh leaves to put away (room that was not used, the files
+/// that its writes replaced) is put away by `close()` or with the value's life: that takes the disk milliseconds
+/// which nobody should wait for.
 public final class ReservedResult: Sendable {
-  fileprivate let file: Mutex<Descriptor?>
+  fileprivate struct Contents: ~Copyable {
+    var file: Descriptor?
+    /// Set once the file has the session's name: its length.
+    var writtenCount: Int?
+    /// The files that the intent's write and the result's took the place of (`Disk.rename`).
+    var replacedByIntent: Descriptor?
+    var replacedByResult: Descriptor?
+    /// Brings the index in line with the result.
+    var follow: (@Sendable () -> Void)?
+  }
+
+  private let contents: Mutex<Contents>
   private let path: String
   private let lock: SessionLock
   private let disk: Disk
 
   fileprivate init(file: consuming Descriptor, lock: SessionLock, disk: Disk) {
     path = file.path
-    self.file = Mutex(consume file)
+    contents = Mutex(Contents(file: consume file))
     self.lock = lock
     self.disk = disk
   }
 
-  deinit { discard() }
+  deinit { close() }
 
-  /// Removes the file if it was not used; again is nothing.
-  public func discard() {
-    let wasOpen = file.withLock { file in
-      defer { file = nil }
-      switch file {
+  /// Puts away what is left, the room itself if it was not used; again is nothing. Before the lock is released.
+  public func close() {
+    removeUnused()
+    let left = contents.withLock { contents in
+      let left = consume contents
+      contents = Contents()
+      return left
+    }
+    left.follow?()
+    switch left.file {
+    case .some(let file): if let count = left.writtenCount { _ = try? disk.truncate(file, count: count) }
+    case .none: break
+    }
+  }
+
+  /// Without the lock the path may be the next holder's; ours was, or will be, swept by a holder.
+  fileprivate func removeUnused() {
+    let isUnused = contents.withLock { contents in
+      guard contents.writtenCount == nil else { return false }
+      defer { contents.file = nil }
+      switch contents.file {
       case .some: return true
       case .none: return false
       }
     }
-    // Without the lock the path may be the next holder's; ours was, or will be, swept by a holder.
-    if wasOpen { lock.whileHeld { _ = try? disk.unlink(path) } }
+    if isUnused { lock.whileHeld { _ = try? disk.unlink(path) } }
+  }
+
+  fileprivate func intentWritten(replacing file: consuming Descriptor?) {
+    contents.withLock { swap(&$0.replacedByIntent, &file) }
+  }
+
+  fileprivate func resultWritten(replacing file: consuming Descriptor?, inRoom count: Int? = nil) {
+    contents.withLock {
+      swap(&$0.replacedByResult, &file)
+      $0.writtenCount = count
+    }
+  }
+
+  fileprivate func follow(_ follow: @escaping @Sendable () -> Void) {
+    contents.withLock { $0.follow = follow }
   }
 
   /// Writes the result and makes its content durable; the caller renames it.
   fileprivate func fill(_ bytes: [UInt8]) throws(DiskError) {
-    try file.withLock { (file) throws(DiskError) in
-      switch file {
+    try contents.withLock { (contents) throws(DiskError) in
+      switch contents.file {
       case .some(let open):
         try disk.write(open, bytes)
-        try disk.truncate(open, count: bytes.count)
+        // Where the room made the file longer.
+        if try disk.status(open).st_size != bytes.count { try disk.truncate(open, count: bytes.count) }
         try disk.sync(open)
       case .none:
         preconditionFailure("a reserved result is used once")
       }
     }
-  }
-
-  /// The file has its final name: closed, and no longer ours to remove.
-  fileprivate func renamed() {
-    file.withLock { $0 = nil }
   }
 }
 
@@ -83,19 +123,22 @@ extension FileSessionStore {
 
   /// Reserves room for the answer, then makes `record`, which carries the intent, durable: after it returns the
   /// refresh token may be sent. On a throw nothing may be sent, and the session is as it was.
-  public func writeIntent(_ record: SessionRecord, lock: SessionLock) throws(StoreFault) -> ReservedResult {
+  /// - Parameter old: what was read, or written, last under this lock; nil: it is read.
+  public func writeIntent(
+    _ record: SessionRecord, over old: SessionRecord? = nil, lock: SessionLock
+  ) throws(StoreFault) -> ReservedResult {
     precondition(record.intent != nil, "the record carries the intent")
     let name = try checked(record.name, lock)
     // The last moment at which a lock that is none any more does no harm.
     try checkInPlace(lock)
-    let old = try replaceable(name)
+    let old = if let old { old } else { try replaceable(name) }
     let reserved = try reserve(name, record, lock)
     do {
-      try put(record, name)
+      reserved.intentWritten(replacing: try put(record, name))
     } catch {
-      reserved.discard()
+      reserved.close()
       // Renamed but not made durable: were the intent to stay, it would end a session whose token was not sent.
-      if let old, (try? load(name)) == record { try? put(old, name) }
+      if let old, (try? load(name)) == record { _ = try? put(old, name) }
       throw error
     }
     index.follow(from: old, to: record, name)
@@ -115,7 +158,7 @@ extension FileSessionStore {
       let file = try disk.open(path, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
       try disk.allocate(file, count: count)
       try disk.sync(file)
-      try disk.syncDirectory(shardPath(name))
+      // Its name becomes durable with the intent's.
       return ReservedResult(file: file, lock: lock, disk: disk)
     } catch {
       _ = try? disk.unlink(path)
@@ -125,19 +168,21 @@ extension FileSessionStore {
 
   /// Makes the refresh's result durable, in the reserved room, else (after a failed fsync a second one of the
   /// same file can falsely succeed) in a new file. On a throw the caller still has the only copy: it keeps it,
-  /// uses it and tries again with `replace` (I7).
+  /// uses it and tries again with `replace` (I7). Once it returns the tokens may be used; `reserved.close()` does the
+  /// rest.
+  /// - Parameter old: what was written last under this lock, the intent; nil: it is read.
   public func writeResult(
-    _ record: SessionRecord, into reserved: ReservedResult, lock: SessionLock
+    _ record: SessionRecord, over old: SessionRecord? = nil, into reserved: ReservedResult, lock: SessionLock
   ) throws(StoreFault) {
     let name = try checked(record.name, lock)
-    let old = try? load(name)
+    let old = old ?? (try? load(name))
     var bytes = try fileBytes(record, name)
     defer { wipe(&bytes) }
     if !fillAndRename(bytes, reserved, name) {
-      reserved.discard()
-      try put(record, name)
+      reserved.removeUnused()
+      reserved.resultWritten(replacing: try put(record, name))
     }
-    index.follow(from: old, to: record, name)
+    reserved.follow { [index] in index.follow(from: old, to: record, name) }
   }
 
   /// false where any step failed.
@@ -145,8 +190,8 @@ extension FileSessionStore {
     do {
       try reserved.fill(bytes)
       FaultPoint.reached("before-rename")
-      try disk.rename(resultPath(name), to: sessionPath(name))
-      reserved.renamed()
+      let replaced = try disk.rename(resultPath(name), to: sessionPath(name))
+      reserved.resultWritten(replacing: replaced, inRoom: bytes.count)
       FaultPoint.reached("after-rename")
       try disk.syncDirectory(shardPath(name))
       return true
@@ -219,17 +264,19 @@ extension FileSessionStore {
 // MARK: - steps
 
 extension FileSessionStore {
-  private func put(_ record: SessionRecord, _ name: SessionName) throws(StoreFault) {
+  /// Returns the file that was replaced (`Disk.rename`).
+  @discardableResult
+  private func put(_ record: SessionRecord, _ name: SessionName) throws(StoreFault) -> Descriptor? {
     var bytes = try fileBytes(record, name)
     defer { wipe(&bytes) }
     do throws(DiskError) {
       do throws(DiskError) {
-        try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name))
+        return try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name))
       } catch {
         // The sessions' directory was deleted and is back, empty: a result kept in memory goes there (I7).
         guard error.code == ENOENT, try disk.makeDirectory(shardPath(name)) else { throw error }
         try disk.syncDirectory(sessionsDirectory)
-        try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name))
+        return try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name))
       }
     } catch {
       throw .writing(sessionPath(name), error)
@@ -283,9 +330,12 @@ extension Disk {
   /// Write a new file, fsync, rename, fsync the directory. After a failed fsync another new file is tried once.
   ///
   /// A throw from the last step leaves the new content in place, possibly not durable; from any other, the old.
+  /// Returns the file that was replaced (`rename`).
+  @discardableResult
   func replace(
     _ path: String, with bytes: [UInt8], by temporary: String, in directory: String
-  ) throws(DiskError) {
+  ) throws(DiskError) -> Descriptor? {
+    let replaced: Descriptor?
     do throws(DiskError) {
       do throws(DiskError) {
         try write(bytes, to: temporary)
@@ -293,12 +343,13 @@ extension Disk {
         guard error.call == .sync else { throw error }
         try write(bytes, to: temporary)
       }
-      try rename(temporary, to: path)
+      replaced = try rename(temporary, to: path)
     } catch {
       _ = try? unlink(temporary)
       throw error
     }
     try syncDirectory(directory)
+    return replaced
   }
 
   /// A new file every time: what lies there is removed, never opened.

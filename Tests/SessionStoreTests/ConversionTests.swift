@@ -226,7 +226,7 @@ import Testing
     #expect(!scene.directory.files().contains { $0.hasSuffix(".new") })
     #expect(scene.directory.files().contains { $0.hasSuffix("/s1.result") })
     #expect(try store.load("s1") == scene.records[1])
-    reserved.discard()
+    reserved.close()
     lock.release()
     outcome = try scene.convert()
     #expect(outcome.convertedCount == 1 && outcome.unchangedCount == 2 && outcome.isComplete)

@@ -46,6 +46,9 @@ final class FlightDriver {
     case .finish(let result):
       process.landed(session, result)
       process.flightEnded(session)
+    case .finishAndRelease(let result):
+      process.landed(session, result)
+      releaseLock()
     case .finishKeepingLock(let result, let record, let after):
       process.landed(session, result)
       retry(record, after)
@@ -69,7 +72,7 @@ final class FlightDriver {
   }
 
   private func load() {
-    process.load(session) { [self] result in
+    process.load(session, isNews: flight.isNews) { [self] result in
       switch result {
       case .success(var record):
         if world.planted == .forgetsIntent { record.intent = nil }

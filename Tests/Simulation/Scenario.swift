@@ -178,7 +178,7 @@ struct Scenario {
 /// Each point of a flight, or of another write, at which a process may die.
 enum DiskStep: String, CaseIterable {
   case lock, sweepNew, sweepResult, load, syncFound
-  case unlinkResult, createResult, allocateResult, syncResult, syncReserved, discardResult
+  case unlinkResult, createResult, allocateResult, syncResult, discardResult
   case unlinkNew, createNew, writeNew, syncNew, renameNew, syncNamed, discardNew
   case send, receive
   case writeResult, syncWritten, renameResult, syncRenamed
@@ -191,8 +191,7 @@ enum DiskStep: String, CaseIterable {
   var mayFail: Bool {
     switch self {
     case .sweepNew, .sweepResult, .discardResult, .discardNew, .send, .receive, .release, .load: false
-    case .lock, .syncFound, .unlinkResult, .createResult, .allocateResult, .syncResult, .syncReserved, .unlinkNew,
-      .createNew,
+    case .lock, .syncFound, .unlinkResult, .createResult, .allocateResult, .syncResult, .unlinkNew, .createNew,
       .writeNew, .syncNew, .renameNew, .syncNamed, .writeResult, .syncWritten, .renameResult, .syncRenamed:
       true
     }
@@ -202,10 +201,8 @@ enum DiskStep: String, CaseIterable {
   var needsRoom: Bool {
     switch self {
     case .createResult, .allocateResult, .createNew, .writeNew: true
-    case .lock, .sweepNew, .sweepResult, .load, .syncFound, .unlinkResult, .syncResult, .syncReserved, .discardResult,
-      .unlinkNew,
-      .syncNew, .renameNew, .syncNamed, .discardNew, .send, .receive, .writeResult, .syncWritten,
-      .renameResult,
+    case .lock, .sweepNew, .sweepResult, .load, .syncFound, .unlinkResult, .syncResult, .discardResult, .unlinkNew,
+      .syncNew, .renameNew, .syncNamed, .discardNew, .send, .receive, .writeResult, .syncWritten, .renameResult,
       .syncRenamed, .release:
       false
     }

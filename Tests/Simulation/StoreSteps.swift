@@ -84,10 +84,14 @@ extension SimProcess {
     }
   }
 
-  func load(_ session: Int, then: @escaping (Result<SessionRecord, StoreTrouble>) -> Void) {
+  /// What `isNews` is made durable too.
+  func load(
+    _ session: Int, isNews: @escaping (SessionRecord) -> Bool,
+    then: @escaping (Result<SessionRecord, StoreTrouble>) -> Void
+  ) {
     call(.load, session, { _, _ in }) { [self] _ in
       let found = readSession(session)
-      guard case .success = found else { return then(found) }
+      guard case .success(let record) = found, isNews(record) else { return then(found) }
       run([Self.plain(.syncFound) { $0.syncDirectory() }], session) { fault, _ in
         then(fault.map { .failure($0.trouble) } ?? found)
       }
@@ -139,7 +143,6 @@ extension SimProcess {
     let reserve = [
       Self.plain(.unlinkResult) { $0.unlink(.result) }, Self.plain(.createResult) { $0.create(.result) },
       Self.plain(.allocateResult) { $0.allocate(.result) }, Self.sync(.syncResult, .result),
-      Self.plain(.syncReserved) { $0.syncDirectory() },
     ]
     run(reserve, session) { [self] fault, _ in
       if let fault { return discardResult(session) { then(fault) } }
