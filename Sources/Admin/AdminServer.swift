@@ -11,7 +11,9 @@ public final class AdminServer: @unchecked Sendable {
   private let queue = DispatchQueue(label: "bearerd.admin")
   // Touched on the loop only.
   private var browserGuard: BrowserGuard
-  private var openCount = 0
+  /// By number, in the order in which they came.
+  private var connections: [UInt64: AdminConnection] = [:]
+  private var acceptedCount: UInt64 = 0
 
   private static let connectionsMax = 64
 
@@ -33,12 +35,15 @@ public final class AdminServer: @unchecked Sendable {
 
   /// A connection handed over by the acceptor; call on the loop.
   public func accept(_ descriptor: consuming Descriptor) {
-    guard openCount < Self.connectionsMax else { return }
-    openCount += 1
-    AdminConnection(Channel(descriptor), server: self, loop: loop).start()
+    // Who only holds connections keeps no supervisor from its answer: the one that has waited longest goes.
+    if connections.count >= Self.connectionsMax, let oldest = connections.keys.min() { connections[oldest]?.close() }
+    acceptedCount += 1
+    let connection = AdminConnection(acceptedCount, Channel(descriptor), server: self, loop: loop)
+    connections[acceptedCount] = connection
+    connection.start()
   }
 
-  fileprivate func closed() { openCount -= 1 }
+  fileprivate func closed(_ number: UInt64) { connections[number] = nil }
 
   /// Answers on the loop.
   fileprivate func answer(_ path: String, isHead: Bool, to connection: AdminConnection) {
@@ -82,6 +87,7 @@ public final class AdminServer: @unchecked Sendable {
 }
 
 private final class AdminConnection: LoopMember {
+  private let number: UInt64
   private let channel: Channel
   private let server: AdminServer
   private let loop: EventLoop
@@ -93,7 +99,8 @@ private final class AdminConnection: LoopMember {
 
   private static let lifetime = Interval.seconds(10)
 
-  init(_ channel: Channel, server: AdminServer, loop: EventLoop) {
+  init(_ number: UInt64, _ channel: Channel, server: AdminServer, loop: EventLoop) {
+    self.number = number
     self.channel = channel
     self.server = server
     self.loop = loop
@@ -163,10 +170,10 @@ private final class AdminConnection: LoopMember {
 
   private var isClosed = false
 
-  private func close() {
+  func close() {
     if isClosed { return }
     isClosed = true
     loop.dismiss(token)
-    server.closed()
+    server.closed(number)
   }
 }

@@ -34,6 +34,23 @@ import Testing
     try daemon.finish()
   }
 
+  @Test("Connections that are only held open, more than are admitted, keep no supervisor from its answer")
+  func adminHeld() throws {
+    let daemon = try scene().start()
+    var held: [RawClient] = []
+    for _ in 0..<100 {
+      let client = try RawClient(port: daemon.adminPort)
+      client.send("GET /healthz HTTP/1.1\r\n")
+      held.append(client)
+    }
+    #expect(try daemon.admin("/healthz").status == 200)
+    #expect(held[0].receive().text.isEmpty, "the one that waited longest has gone")
+    // The youngest can still ask.
+    held[99].send("Host: localhost\r\n\r\n")
+    #expect(held[99].receive().text.hasPrefix("HTTP/1.1 200 "))
+    try daemon.finish()
+  }
+
   @Test("As many loops as the process may keep CPUs busy, where the configuration does not say")
   func loops() throws {
     let scratch = try Scratch()
