@@ -67,8 +67,12 @@ public final class RouteTable: Sendable {
       self.stripsPrefix = stripsPrefix
       self.isDefault = isDefault
       self.auth = auth
-      self.tokenlessPaths = tokenlessPaths
-      self.rules = rules
+      self.tokenlessPaths = tokenlessPaths.map(MatchingPath.normalized(prefix:))
+      self.rules = rules.map { rule in
+        var rule = rule
+        rule.prefix = MatchingPath.normalized(prefix: rule.prefix)
+        return rule
+      }
       self.writes = writes
     }
 
@@ -82,7 +86,15 @@ public final class RouteTable: Sendable {
       public var ruleIndex: Int?
     }
 
+    /// The rule's prefixes are compared with the path as an origin may read it (`MatchingPath`).
     public func rule(for path: RawSpan) -> Applied {
+      if !rules.isEmpty || !tokenlessPaths.isEmpty, let normalized = MatchingPath.normalized(path) {
+        return unsafe rule(forNormalized: normalized.span.bytes)
+      }
+      return rule(forNormalized: path)
+    }
+
+    private func rule(forNormalized path: RawSpan) -> Applied {
       var applied = Applied(auth: auth, retry: .default, ruleIndex: nil)
       for index in rules.indices where PathPrefix.matches(rules[index].prefix, path) {
         applied.auth = rules[index].auth ?? auth

@@ -152,6 +152,11 @@ struct Echo {
     #expect(open.values("authorization") == ["Basic bWU6bWU="])
     let missing = try daemon.gateway("/echo")
     #expect(missing.status == 401 && missing.code == "SESSION_MISSING")
+    // However its path is spelt; what the upstream makes of it is its own affair.
+    for path in ["/o%70en/echo", "//open/echo", "/./open/echo", "/echo/../open/echo", "/open%2fecho"] {
+      let spelt = try daemon.gateway(path, ["--path-as-is"])
+      #expect(spelt.code != "SESSION_MISSING", "\(path): \(spelt.status)")
+    }
     try daemon.finish()
   }
 
