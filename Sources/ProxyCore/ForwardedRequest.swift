@@ -2,7 +2,9 @@ public import HTTPSyntax
 
 /// How a request's head is written anew for the upstream. What is parsed is what is written: field lines are
 /// copied one by one, never the section as a whole, and the framing is our own.
-public struct ForwardedRequest: Sendable {
+///
+/// Not copyable, because each copy would count references to all of its arrays, for each request.
+public struct ForwardedRequest: ~Copyable, Sendable {
   /// Path and query within the client's bytes; without a leading slash one is put before it.
   public var path: ByteRange
   /// `Host: api.example.com\r\n`, the upstream's own.

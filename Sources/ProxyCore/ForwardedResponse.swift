@@ -1,7 +1,23 @@
 public import HTTPSyntax
 
-/// How a response's head is written anew for the client.
-public struct ForwardedResponse: Sendable {
+/// How a client of the gateway must see the origin in `Location` and `Content-Location`.
+public struct LocationRewrite: Sendable {
+  /// Values that begin with this, the origin,
+  public var from: [UInt8]
+  /// are given this instead.
+  public var to: [UInt8]
+  /// What a path-absolute reference gets before it: the end of `to`, or nothing.
+  public var strippedPrefix: [UInt8]
+
+  public init(from: [UInt8], to: [UInt8], strippedPrefix: [UInt8] = []) {
+    self.from = from
+    self.to = to
+    self.strippedPrefix = strippedPrefix
+  }
+}
+
+/// How a response's head is written anew for the client. Not copyable, like `ForwardedRequest`.
+public struct ForwardedResponse: ~Copyable, Sendable {
   /// `.none` with a `Content-Length` line kept is right for HEAD and 304 (RFC 9110 §8.6).
   public var framing: MessageFraming
   /// The connection ends after this message: say so (RFC 9112 §9.6).
@@ -14,14 +30,12 @@ public struct ForwardedResponse: Sendable {
   public var note: String?
   /// `Date: …\r\n`, for a response that has none (RFC 9110 §6.6.1); empty for none.
   public var dateLine: [UInt8]
-  /// Gateway mode: `Location` values that begin with the first are given the second instead.
-  public var rewrite: (from: [UInt8], to: [UInt8])?
-  /// Gateway mode with a stripped prefix: what a path-absolute reference gets before it. The end of `rewrite.to`.
-  public var strippedPrefix: [UInt8]
+  /// Gateway mode, for a response that names a location.
+  public var rewrite: LocationRewrite?
 
   public init(
     framing: MessageFraming, closes: Bool, keepsHTTP10Alive: Bool, pseudonym: [UInt8], note: String? = nil,
-    dateLine: [UInt8] = [], rewrite: (from: [UInt8], to: [UInt8])? = nil, strippedPrefix: [UInt8] = []
+    dateLine: [UInt8] = [], rewrite: LocationRewrite? = nil
   ) {
     self.framing = framing
     self.closes = closes
@@ -30,7 +44,6 @@ public struct ForwardedResponse: Sendable {
     self.note = note
     self.dateLine = dateLine
     self.rewrite = rewrite
-    self.strippedPrefix = strippedPrefix
   }
 
   public func bytesMax(headBytes: Int) -> Int {
@@ -112,7 +125,7 @@ public struct ForwardedResponse: Sendable {
       out.append(array: Array(own))
       out.append(value.extracting(droppingFirst: authority.count))
     } else {
-      if Self.isPathAbsolute(value) { out.append(array: strippedPrefix) }
+      if Self.isPathAbsolute(value) { out.append(array: rewrite.strippedPrefix) }
       out.append(value)
     }
   }

@@ -61,7 +61,7 @@ final class ClientConnection: LoopMember {
     do throws(SocketFault) {
       try worker.loop.watch(wire.channel.descriptor, for: token)
       worker.clientOpened(self)
-      setDeadline(after: isSurplus ? Self.surplusTime : worker.settings.timeouts.clientIdle)
+      setDeadline(after: isSurplus ? Self.surplusTime : worker.timeouts.clientIdle)
     } catch {
       close()
     }
@@ -105,7 +105,7 @@ final class ClientConnection: LoopMember {
 
   /// Between requests: it takes the rest of the response, or sends the next request.
   private func awaitClient() {
-    let timeouts = worker.settings.timeouts
+    let timeouts = worker.timeouts
     setDeadline(after: wire.hasPendingOutput ? timeouts.writeStalled : timeouts.clientIdle)
   }
 
@@ -184,7 +184,7 @@ final class ClientConnection: LoopMember {
   private func beginReadingHead() {
     if case .idle = state {
       state = .readingHead
-      setDeadline(after: isSurplus ? Self.surplusTime : worker.settings.timeouts.header)
+      setDeadline(after: isSurplus ? Self.surplusTime : worker.timeouts.header)
     }
   }
 
@@ -233,16 +233,14 @@ final class ClientConnection: LoopMember {
   }
 
   private func releaseRequest() {
-    if let detachedHead {
-      wire.giveBack(detachedHead)
+    if let buffer = detachedHead.take() {
+      wire.giveBack(buffer)
     } else {
       wire.consume(headBytes)
     }
-    detachedHead = nil
     headBytes = 0
     isHeadIncomplete = false
-    if let head { worker.giveBack(head) }
-    head = nil
+    if let done = head.take() { worker.giveBack(done) }
     wire.releaseEmptyInput()
   }
 
@@ -269,7 +267,7 @@ final class ClientConnection: LoopMember {
 
   private func beginLingering() {
     state = .ending
-    setDeadline(after: worker.settings.timeouts.writeStalled)
+    setDeadline(after: worker.timeouts.writeStalled)
     linger()
   }
 
@@ -293,7 +291,7 @@ final class ClientConnection: LoopMember {
     switch wire.flush() {
     case .failed: return false
     case .blocked:
-      if wire.bytesSent > sent { setDeadline(after: worker.settings.timeouts.writeStalled) }
+      if wire.bytesSent > sent { setDeadline(after: worker.timeouts.writeStalled) }
     case .done:
       wire.channel.shutdownWriting()
       state = .lingering

@@ -51,7 +51,6 @@ struct ContentSplice {
 
   /// Lets go of what waits.
   mutating func end() {
-    if let waiting { pipes.giveBack(waiting) }
-    waiting = nil
+    if let pipe = waiting.take() { pipes.giveBack(pipe) }
   }
 }

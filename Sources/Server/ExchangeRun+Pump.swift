@@ -55,7 +55,7 @@ extension ExchangeRun {
       upstream.wire.endSending(trailers: worker.forwardable(client.wire.trailers))
       isRequestSent = true
       isHalfCloseDue = isTunnel
-      headDeadline = worker.loop.now + worker.settings.timeouts.responseHeader
+      headDeadline = worker.loop.now + worker.timeouts.responseHeader
       hasMoved = true
     }
     flushUpstream()
@@ -186,7 +186,7 @@ extension ExchangeRun {
   }
 
   private func readResponseHead(_ upstream: UpstreamConnection) -> Bool {
-    guard let head = responseHead, let client else { return false }
+    guard let head = responseHead else { return false }
     if upstream.wire.input?.isEmpty ?? true || needsMoreHead {
       switch upstream.wire.fill() {
       case .bytes: break
@@ -207,7 +207,7 @@ extension ExchangeRun {
       }
     }
     guard let input = upstream.wire.input else { return false }
-    switch input.withReadable({ head.parse($0, requestMethod: client.head?.method ?? .get) }) {
+    switch input.withReadable({ head.parse($0, requestMethod: plan.method) }) {
     case .incomplete:
       needsMoreHead = true
       return true
@@ -218,7 +218,7 @@ extension ExchangeRun {
     case .complete(let bytes):
       needsMoreHead = false
       responseHeadBytes = bytes
-      return head.isInterim ? relayInterim(head, upstream, client) : judgeHead(head, upstream)
+      return head.isInterim ? relayInterim(head, upstream) : judgeHead(head, upstream)
     }
   }
 
@@ -230,7 +230,8 @@ extension ExchangeRun {
   }
 
   /// Every unsolicited 1xx goes on, but none to HTTP/1.0 (RFC 9110 §15.2); 101 was not asked for.
-  private func relayInterim(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
+  private func relayInterim(_ head: ResponseHead, _ upstream: UpstreamConnection) -> Bool {
+    guard let client else { return false }
     if head.status == 101 {
       if plan.asksForUpgrade, isGranted(head, upstream, client) { return judgeHead(head, upstream) }
       upstreamFailed(.malformedResponse("it switched to a protocol that it was not asked for"))
@@ -243,7 +244,7 @@ extension ExchangeRun {
       // No faster than the client takes them: an upstream can send any number (I12).
       if client.wire.hasPendingOutput { flushClient() }
       if exchange == nil || client.wire.hasPendingOutput { return false }
-      let interim = ForwardedResponse.interim(pseudonym: worker.routes.pseudonym)
+      let interim = ForwardedResponse.interim(pseudonym: worker.current.pseudonym)
       let out = client.wire.stage(interim.bytesMax(headBytes: responseHeadBytes))
       upstream.wire.input?.withReadable { interim.write(head, $0.extracting(first: responseHeadBytes), into: out) }
       flushClient()
@@ -272,25 +273,28 @@ extension ExchangeRun {
   private func relayContent(_ upstream: UpstreamConnection) -> Bool {
     guard let client else { return false }
     if responseSplice.isUnderway { return spliceResponse(upstream, client) ?? false }
-    switch upstream.wire.nextContent() {
-    case .bytes(let content):
-      switch client.wire.offer(content) {
-      case .accepted(0): return false
-      case .accepted(let count):
-        upstream.wire.took(count)
-        return true
-      case .failed:
-        handle(.clientAborted)
+    var hasMoved = false
+    while true {
+      switch upstream.wire.nextContent() {
+      case .bytes(let content):
+        switch client.wire.offer(content) {
+        case .accepted(0): return hasMoved
+        case .accepted(let count):
+          upstream.wire.took(count)
+          hasMoved = true
+        case .failed:
+          handle(.clientAborted)
+          return false
+        }
+      case .finished:
+        client.wire.endSending(trailers: wantsTrailers ? worker.forwardable(upstream.wire.trailers) : [])
+        handle(.responseEnded)
         return false
+      case .failed:
+        handle(.responseBroke)
+        return false
+      case .starved: return hasMoved || spliceResponse(upstream, client) ?? fillResponse(upstream, client)
       }
-    case .finished:
-      client.wire.endSending(trailers: wantsTrailers ? worker.forwardable(upstream.wire.trailers) : [])
-      handle(.responseEnded)
-      return false
-    case .failed:
-      handle(.responseBroke)
-      return false
-    case .starved: return spliceResponse(upstream, client) ?? fillResponse(upstream, client)
     }
   }
 
@@ -340,13 +344,16 @@ extension ExchangeRun {
 
   private func armDeadlines() {
     guard exchange != nil else { return }
-    let timeouts = worker.settings.timeouts
+    let timeouts = worker.timeouts
     let now = worker.loop.now
+    let upstream = upstream
+    let client = client
+    let isClientSlow = client?.wire.isBlockedSending ?? false
     if let client {
       let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped && !isTunnel
         && probeDeadline == .never && !(upstream?.wire.isBlockedSending ?? false)
       let deadline: Instant
-      if client.wire.isBlockedSending {
+      if isClientSlow {
         clientReads.end()
         deadline = clientWrites.after(client.wire.bytesSent, now, timeouts.writeStalled)
       } else if isWaitingForContent && isCopySent {
@@ -360,7 +367,6 @@ extension ExchangeRun {
       worker.loop.setDeadline(min(deadline, poolDeadline), for: client.token)
     }
     guard let upstream else { return }
-    let isClientSlow = client?.wire.isBlockedSending ?? false
     let deadline: Instant
     if upstream.wire.isBlockedSending, !isUploadStopped {
       deadline = upstreamWrites.after(upstream.wire.bytesSent, now, timeouts.writeStalled)

@@ -228,11 +228,11 @@ final class ExchangeRun {
     upstreamWrites = ProgressDeadline()
     upstreamReads = ProgressDeadline()
     let probes = exchange?.probes == true && !isRequestReceived && contentTaken == 0
-    let sendsExpect = (client.head?.expectsContinue ?? false) && !isRequestReceived && contentTaken == 0 || probes
+    let sendsExpect = !isRequestReceived && contentTaken == 0 && client.head?.expectsContinue ?? false || probes
     probeDeadline = probes ? plan.probeWait.map { worker.loop.now + $0 } ?? .never : .never
     let request = ForwardedRequest(
       path: plan.path, hostLine: plan.hostLine, authorizationLine: carriesBearer ? bearerLine : [],
-      keepsClientAuthorization: plan.keepsClientAuthorization, pseudonym: worker.routes.pseudonym,
+      keepsClientAuthorization: plan.keepsClientAuthorization, pseudonym: worker.current.pseudonym,
       framing: plan.framing, sendsExpect: sendsExpect, idempotencyLine: plan.idempotencyLine,
       asksForUpgrade: plan.asksForUpgrade, maxForwards: plan.maxForwards)
     let out = upstream.wire.stage(request.bytesMax(headBytes: client.headBytes))
@@ -242,7 +242,7 @@ final class ExchangeRun {
     responsePhase = .head
     needsMoreHead = false
     responseHead = worker.borrowResponseHead()
-    headDeadline = worker.loop.now + worker.settings.timeouts.responseHeader
+    headDeadline = worker.loop.now + worker.timeouts.responseHeader
     if carriesBearer { worker.counters.requestsWithBearer += 1 }
     advance()
   }
@@ -311,9 +311,8 @@ final class ExchangeRun {
       || (isHTTP10 && !plan.isGateway) || worker.isDraining
     let response = ForwardedResponse(
       framing: clientFraming, closes: closesClient, keepsHTTP10Alive: isHTTP10 && !closesClient,
-      pseudonym: worker.routes.pseudonym, note: note,
-      dateLine: head.firstIndex(of: .date) == nil ? worker.dateLine : [], rewrite: plan.rewrite(for: head, to: client),
-      strippedPrefix: plan.strippedPrefix)
+      pseudonym: worker.current.pseudonym, note: note,
+      dateLine: head.firstIndex(of: .date) == nil ? worker.dateLine : [], rewrite: plan.rewrite(for: head, to: client))
     let out = client.wire.stage(response.bytesMax(headBytes: responseHeadBytes))
     upstream.wire.input?.withReadable { response.write(head, $0.extracting(first: responseHeadBytes), into: out) }
     upstream.wire.consume(responseHeadBytes)
@@ -459,21 +458,18 @@ final class ExchangeRun {
     plan.pool?.cancel(self)
     releaseResponseHead()
     responsePhase = .none
-    guard let upstream else { return }
-    self.upstream = nil
+    guard let upstream = upstream.take() else { return }
     if isReusable && !worker.isDraining { plan.pool?.giveBack(upstream) } else { plan.pool?.discard(upstream) }
   }
 
   private func releaseResponseHead() {
-    if let responseHead { worker.giveBack(responseHead) }
-    responseHead = nil
+    if let head = responseHead.take() { worker.giveBack(head) }
     responseHeadBytes = 0
   }
 
   /// Writes the log's line and makes the run ready for another request.
   private func finishRun() {
-    if let bearerTicket { worker.keeper.withdraw(bearerTicket) }
-    bearerTicket = nil
+    if let ticket = bearerTicket.take() { worker.keeper.withdraw(ticket) }
     worker.logAccess(of: self)
     requestSplice.end()
     responseSplice.end()

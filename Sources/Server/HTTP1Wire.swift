@@ -143,7 +143,7 @@ final class HTTP1Wire {
     return buffer
   }
 
-  func giveBack(_ buffer: ByteBuffer) { buffers.giveBack(buffer) }
+  func giveBack(_ buffer: consuming ByteBuffer) { buffers.giveBack(buffer) }
 
   /// Drops bytes from the front of what came.
   func consume(_ count: Int) {
@@ -157,8 +157,7 @@ final class HTTP1Wire {
   }
 
   private func giveBackInput() {
-    if let input { buffers.giveBack(input) }
-    input = nil
+    if let buffer = input.take() { buffers.giveBack(buffer) }
   }
 
   func beginReceiving(_ framing: MessageFraming) {
@@ -384,7 +383,6 @@ final class HTTP1Wire {
   }
 
   private func giveBackOutput() {
-    if let output { buffers.giveBack(output) }
-    output = nil
+    if let buffer = output.take() { buffers.giveBack(buffer) }
   }
 }

@@ -12,6 +12,7 @@ final class RequestPlan {
   /// nil: a tunnel, or a host that no upstream claims.
   var upstream: ServerPlan.UpstreamPlan?
   var upstreamIndex = -1
+  var method = HTTPSyntax.Method.get
   var pool: UpstreamPool?
   var path = ByteRange.empty
   var isGateway = false
@@ -38,6 +39,7 @@ final class RequestPlan {
   func reset() {
     upstream = nil
     upstreamIndex = -1
+    method = .get
     pool = nil
     path = .empty
     isGateway = false
@@ -53,9 +55,6 @@ final class RequestPlan {
     asksForUpgrade = false
   }
 
-  /// Gateway mode: the prefix that the client sees and the origin does not.
-  var strippedPrefix: [UInt8] { isGateway ? upstream?.strippedPrefix ?? [] : [] }
-
   var hasBody: Bool { framing != .none && framing != .contentLength(0) }
 
   var contentLength: UInt64? {
@@ -64,21 +63,21 @@ final class RequestPlan {
   }
 
   /// How the client must see the origin; nil where the response names no location.
-  func rewrite(for head: ResponseHead, to client: ClientConnection) -> (from: [UInt8], to: [UInt8])? {
-    guard isGateway, let upstream, head.firstIndex(of: .location) != nil || head.firstIndex(of: .contentLocation) != nil else {
-      return nil
-    }
+  func rewrite(for head: ResponseHead, to client: ClientConnection) -> LocationRewrite? {
+    guard isGateway, head.firstIndex(of: .location) != nil || head.firstIndex(of: .contentLocation) != nil,
+      let upstream
+    else { return nil }
     let gatewayText = client.withHead { request, bytes in
       request.firstIndex(of: .host).map { index in
         var text = Array("http://".utf8)
         request.withValue(of: request.lines[index], in: bytes) { value in
           value.withUnsafeBytes { text.append(contentsOf: $0) }
         }
-        return text + strippedPrefix
+        return text + upstream.strippedPrefix
       }
     }
     guard let gatewayText = gatewayText ?? nil else { return nil }
-    return (upstream.originText, gatewayText)
+    return LocationRewrite(from: upstream.originText, to: gatewayText, strippedPrefix: upstream.strippedPrefix)
   }
 }
 
@@ -96,13 +95,14 @@ enum RequestPlanner {
   static func plan(
     _ head: RequestHead, _ bytes: RawSpan, worker: Worker, client: ClientConnection, into plan: RequestPlan
   ) -> PlannedRequest {
+    plan.method = head.method
     let caller: Caller
     switch identify(head, bytes, worker, client) {
     case .failure(let problem): return .refused(problem)
     case .success(let identified): caller = identified
     }
     if head.hasUnknownExpectation { return .refused(ProblemTexts.unknownExpectation) }
-    let route = Router.route(head, bytes, table: worker.routes, isTCP: client.isTCP)
+    let route = Router.route(head, bytes, table: worker.current.routes, isTCP: client.isTCP)
     if case .denied(let denial) = route { return .refused(ProblemTexts.denied(denial)) }
     if head.method == .trace, head.framing != .none { return .refused(ProblemTexts.traceWithContent) }
     switch MaxForwards.read(head, bytes) {
@@ -139,7 +139,7 @@ enum RequestPlanner {
   ) -> Result<Caller, Problem> {
     let first = head.target.isEmpty ? 0 : bytes.byte(at: head.target.start)
     let isForward = head.method == .connect || first != UInt8(ascii: "/") && first != UInt8(ascii: "*")
-    guard client.isRemote || !worker.plan.clients.clients.isEmpty else {
+    guard client.isRemote || worker.current.authenticatesClients else {
       guard isForward, head.firstIndex(of: .proxyAuthorization) != nil else { return .success(Caller()) }
       let user = BasicCredentials.read(head, bytes)?.userName ?? []
       return .success(Caller(userName: user.isEmpty ? nil : String(decoding: user, as: UTF8.self)))
@@ -157,8 +157,8 @@ enum RequestPlanner {
     _ index: Int, _ path: ByteRange, _ isGateway: Bool, _ head: RequestHead, _ bytes: RawSpan, _ worker: Worker,
     _ client: ClientConnection, _ caller: Caller, into plan: RequestPlan
   ) -> PlannedRequest {
-    let upstream = worker.plan.upstreams[index]
-    let route = worker.routes.upstreams[index]
+    let upstream = worker.current.upstreams[index]
+    let route = worker.current.routes.upstreams[index]
     let rule = route.rule(for: bytes.extracting(path.offsets))
     plan.upstream = upstream
     plan.upstreamIndex = index

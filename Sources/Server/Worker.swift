@@ -28,7 +28,8 @@ public final class Worker: @unchecked Sendable {
   public let loop: EventLoop
   public let index: Int
   let keeper: SessionKeeper
-  private(set) var plan: ServerPlan
+  private(set) var plan: ServerPlan { didSet { current = Current(plan) } }
+  private(set) var current: Current
   /// By the order of the plan's upstreams.
   private(set) var sessionPools: SessionPools.Snapshot
   private var newestPools = SessionPools.Snapshot()
@@ -75,6 +76,7 @@ public final class Worker: @unchecked Sendable {
     index = loop.index
     self.loopCount = loopCount
     self.plan = plan
+    current = Current(plan)
     sessionPools = plan.pools
     self.keeper = keeper
     self.resolver = resolver
@@ -85,8 +87,31 @@ public final class Worker: @unchecked Sendable {
     makePools()
   }
 
+  /// What every request asks for, out of the plan: there each look would count references.
+  struct Current {
+    let routes: RouteTable
+    let upstreams: [ServerPlan.UpstreamPlan]
+    let authenticatesClients: Bool
+    /// Our name in `Via`.
+    let pseudonym: [UInt8]
+    let timeouts: Configuration.Timeouts
+    fileprivate let headLimits: HeadLimits
+
+    init(_ plan: ServerPlan) {
+      routes = plan.routes
+      upstreams = plan.upstreams
+      authenticatesClients = !plan.clients.clients.isEmpty
+      pseudonym = plan.routes.pseudonym
+      timeouts = plan.configuration.timeouts
+      let limits = plan.configuration.limits
+      headLimits = HeadLimits(
+        requestLineBytes: limits.requestLineBytes, sectionBytes: limits.headerSectionBytes, fields: limits.headerFields)
+    }
+  }
+
   var settings: Configuration { plan.configuration }
-  var routes: RouteTable { plan.routes }
+  var timeouts: Configuration.Timeouts { current.timeouts }
+  private var headLimits: HeadLimits { current.headLimits }
 
   private func makePools() {
     pools = plan.upstreams.map { upstream in
@@ -95,7 +120,7 @@ public final class Worker: @unchecked Sendable {
         DialTarget(
           host: host, port: port, tls: upstream.tls,
           serverName: upstream.settings.tls.serverName ?? upstream.settings.origin.host,
-          connectTimeout: settings.timeouts.connect, handshakeTimeout: settings.timeouts.tlsHandshake))
+          connectTimeout: timeouts.connect, handshakeTimeout: timeouts.tlsHandshake))
     }
   }
 
@@ -103,8 +128,8 @@ public final class Worker: @unchecked Sendable {
     UpstreamPool(
       loop: loop, resolver: resolver, target: target,
       limits: UpstreamPool.Limits(
-        connectionsMax: settings.limits.upstreamConnections, idleTime: settings.timeouts.poolIdle,
-        waitTime: settings.timeouts.connect))
+        connectionsMax: settings.limits.upstreamConnections, idleTime: timeouts.poolIdle,
+        waitTime: timeouts.connect))
   }
 
   func passPool(for origin: Origin) -> Result<UpstreamPool, Problem> {
@@ -115,7 +140,7 @@ public final class Worker: @unchecked Sendable {
     let pool = makePool(
       DialTarget(
         host: origin.host, port: origin.port, tls: origin.scheme == .https ? passTLS : nil,
-        connectTimeout: settings.timeouts.connect, handshakeTimeout: settings.timeouts.tlsHandshake,
+        connectTimeout: timeouts.connect, handshakeTimeout: timeouts.tlsHandshake,
         refusesLocalAddresses: !isListed))
     passPools[origin] = pool
     return .success(pool)
@@ -126,8 +151,8 @@ public final class Worker: @unchecked Sendable {
     if let problem = makeRoom(in: &tunnelPools) { return .failure(problem) }
     let pool = makePool(
       DialTarget(
-        host: origin.host, port: origin.port, tls: nil, connectTimeout: settings.timeouts.connect,
-        handshakeTimeout: settings.timeouts.tlsHandshake))
+        host: origin.host, port: origin.port, tls: nil, connectTimeout: timeouts.connect,
+        handshakeTimeout: timeouts.tlsHandshake))
     tunnelPools[origin] = pool
     return .success(pool)
   }
@@ -264,19 +289,13 @@ public final class Worker: @unchecked Sendable {
 
   func borrowRun() -> ExchangeRun { spareRuns.popLast() ?? ExchangeRun(worker: self) }
 
-  func giveBack(_ run: ExchangeRun) {
+  func giveBack(_ run: consuming ExchangeRun) {
     if spareRuns.count < Self.sparesMax { spareRuns.append(run) }
-  }
-
-  private var headLimits: HeadLimits {
-    HeadLimits(
-      requestLineBytes: settings.limits.requestLineBytes, sectionBytes: settings.limits.headerSectionBytes,
-      fields: settings.limits.headerFields)
   }
 
   func borrowRequestHead() -> RequestHead { spareRequestHeads.popLast() ?? RequestHead(limits: headLimits) }
 
-  func giveBack(_ head: RequestHead) {
+  func giveBack(_ head: consuming RequestHead) {
     head.reset()
     // One from before a reload has other limits.
     if head.limits != headLimits { return }
@@ -285,7 +304,7 @@ public final class Worker: @unchecked Sendable {
 
   func borrowResponseHead() -> ResponseHead { spareResponseHeads.popLast() ?? ResponseHead(limits: headLimits) }
 
-  func giveBack(_ head: ResponseHead) {
+  func giveBack(_ head: consuming ResponseHead) {
     head.reset()
     if head.limits != headLimits { return }
     if spareResponseHeads.count < Self.sparesMax { spareResponseHeads.append(head) }

@@ -35,7 +35,7 @@ public final class BufferPool {
   }
 
   /// Takes a buffer back, empty or not; its content is gone. One of another size was not lent here: it is let go.
-  public func giveBack(_ buffer: ByteBuffer) {
+  public func giveBack(_ buffer: consuming ByteBuffer) {
     buffer.reset()
     if buffer.capacity == Self.ordinaryBytes {
       lentBytes -= Self.ordinaryBytes

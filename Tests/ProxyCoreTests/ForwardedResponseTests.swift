@@ -172,7 +172,7 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
     for name in ["Location", "content-location"] {
       let result = text(
         forwarded(head("HTTP/1.1 302 Go", "\(name): \(value)", "Content-Length: 0")) {
-          $0.rewrite = (from: Array("https://api.example.com".utf8), to: Array("http://gate:8180".utf8))
+          $0.rewrite = LocationRewrite(from: Array("https://api.example.com".utf8), to: Array("http://gate:8180".utf8))
         })
       #expect(result.contains("\r\n\(name): \(expected ?? value)\r\n"))
     }
@@ -187,8 +187,9 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
   func strippedPrefix(_ value: String, _ expected: String?) {
     let result = text(
       forwarded(head("HTTP/1.1 302 Go", "Location: \(value)", "Content-Length: 0")) {
-        $0.rewrite = (from: Array("https://api.example.com".utf8), to: Array("http://gate/old".utf8))
-        $0.strippedPrefix = Array("/old".utf8)
+        $0.rewrite = LocationRewrite(
+          from: Array("https://api.example.com".utf8), to: Array("http://gate/old".utf8),
+          strippedPrefix: Array("/old".utf8))
       })
     #expect(result.contains("\r\nLocation: \(expected ?? value)\r\n"))
   }
@@ -201,7 +202,7 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
     #expect(text(forwarded(response)).contains("\r\nLocation: https://api.example.com/x\r\n"))
     let rewritten = text(
       forwarded(response) {
-        $0.rewrite = (from: Array("https://api.example.com".utf8), to: Array("http://gate".utf8))
+        $0.rewrite = LocationRewrite(from: Array("https://api.example.com".utf8), to: Array("http://gate".utf8))
       })
     #expect(rewritten.contains("\r\nX-Location: https://api.example.com/x\r\n"))
     #expect(rewritten.contains("\r\nLocation: http://gate/x\r\n"))
@@ -229,7 +230,7 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
             Array("\(start)\(fields)\r\n".utf8), framing: .contentLength(.max),
             limits: HeadLimits(fields: 255)
           ) {
-            $0.rewrite = (from: Array("h".utf8), to: Array("http://127.0.0.1:8180".utf8))
+            $0.rewrite = LocationRewrite(from: Array("h".utf8), to: Array("http://127.0.0.1:8180".utf8))
             $0.note = String(repeating: "\"", count: 300)
             $0.keepsHTTP10Alive = true
           }
