@@ -57,7 +57,8 @@ final class FieldSection {
 
   /// Keeps the table's memory. The first field line begins at `start`.
   func reset(start: Int) {
-    lines.removeAll(keepingCapacity: true)
+    // Cheaper than removeAll(keepingCapacity:), which replaces a range: heads have few lines, and often none are left.
+    while !lines.isEmpty { lines.removeLast() }
     firsts = .init(repeating: Self.absent)
     phase = .lineStart
     sectionStart = start

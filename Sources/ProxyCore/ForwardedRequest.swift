@@ -49,23 +49,19 @@ public struct ForwardedRequest: ~Copyable, Sendable {
 
   /// Appends the head. The caller has made `bytesMax` room.
   public func write(_ head: RequestHead, _ bytes: RawSpan, into out: ByteBuffer) {
-    out.append(bytes.extracting(head.methodRange.offsets))
-    out.append(" ")
-    writePathStart(head, bytes, into: out)
-    out.append(bytes.extracting(path.offsets))
-    out.append(" HTTP/1.1\r\n")
+    writeRequestLine(head, bytes, into: out)
     // Host first (RFC 9112 §3.2 asks for it early).
     out.append(array: hostLine)
     out.append(array: authorizationLine)
     for line in head.lines where forwards(line) {
-      out.append(bytes.extracting(line.name.offsets))
-      out.append(": ")
       if line.field == .maxForwards, let maxForwards {
+        out.append(bytes.extracting(line.name.offsets))
+        out.append(": ")
         out.append(decimal: maxForwards)
+        out.append("\r\n")
       } else {
-        out.append(bytes.extracting(line.value.offsets))
+        out.append(line, of: bytes)
       }
-      out.append("\r\n")
     }
     out.append(array: idempotencyLine)
     if sendsExpect { out.append("Expect: 100-continue\r\n") }
@@ -88,6 +84,20 @@ public struct ForwardedRequest: ~Copyable, Sendable {
     out.append(head.minorVersion == 0 ? "Via: 1.0 " : "Via: 1.1 ")
     out.append(array: pseudonym)
     out.append("\r\n\r\n")
+  }
+
+  private func writeRequestLine(_ head: RequestHead, _ bytes: RawSpan, into out: ByteBuffer) {
+    let end = path.end + " HTTP/1.1\r\n".utf8.count
+    // The line as we would write it (a later minor version is not ours): from the method on it is copied in one piece.
+    if path == head.target, bytes.byte(at: path.start) == UInt8(ascii: "/"),
+      bytes.byte(at: end - 3) == UInt8(ascii: "1") {
+      return out.append(bytes.extracting(head.methodRange.start..<end))
+    }
+    out.append(bytes.extracting(head.methodRange.offsets))
+    out.append(" ")
+    writePathStart(head, bytes, into: out)
+    out.append(bytes.extracting(path.offsets))
+    out.append(" HTTP/1.1\r\n")
   }
 
   /// An empty path is a slash; of OPTIONS in absolute form it is an asterisk (RFC 9112 §3.2.4).
@@ -114,6 +124,14 @@ public struct ForwardedRequest: ~Copyable, Sendable {
       .accessControlRequestHeaders, .accessControlRequestPrivateNetwork, .contentType, .age, .server:
       return true
     }
+  }
+}
+
+extension FieldLine {
+  /// Whether the line stands in the head as it would be written: one space before the value, none behind it.
+  fileprivate func isPlain(in bytes: RawSpan) -> Bool {
+    value.start == name.end + 2 && bytes.byte(at: name.end) == UInt8(ascii: ":")
+      && bytes.byte(at: name.end + 1) == UInt8(ascii: " ") && bytes.byte(at: value.end) == UInt8(ascii: "\r")
   }
 }
 
@@ -178,4 +196,13 @@ enum UpgradeFields {
 extension ByteBuffer {
   /// All of `bytes`; there must be room.
   public func append(array bytes: [UInt8]) { append(unsafe bytes.span.bytes) }
+
+  /// A field line of a head, `Name: value` and CRLF whatever white space it came with; there must be room.
+  func append(_ line: FieldLine, of bytes: RawSpan) {
+    if line.isPlain(in: bytes) { return append(bytes.extracting(line.name.start..<line.value.end + 2)) }
+    append(bytes.extracting(line.name.offsets))
+    append(": ")
+    append(bytes.extracting(line.value.offsets))
+    append("\r\n")
+  }
 }

@@ -56,10 +56,14 @@ public struct ForwardedResponse: ~Copyable, Sendable {
     writeStatusLine(head, bytes, into: out)
     var contentLengthSeen = false
     for (index, line) in head.lines.enumerated() where forwards(line, head, &contentLengthSeen) {
-      out.append(bytes.extracting(line.name.offsets))
-      out.append(": ")
-      writeValue(line, at: index, head, bytes, into: out)
-      out.append("\r\n")
+      if line.field == .contentLength || line.field == .location || line.field == .contentLocation {
+        out.append(bytes.extracting(line.name.offsets))
+        out.append(": ")
+        writeValue(line, at: index, head, bytes, into: out)
+        out.append("\r\n")
+      } else {
+        out.append(line, of: bytes)
+      }
     }
     if head.firstIndex(of: .date) == nil { out.append(array: dateLine) }
     switch framing {
@@ -96,8 +100,14 @@ public struct ForwardedResponse: ~Copyable, Sendable {
     ForwardedResponse(framing: .none, closes: false, keepsHTTP10Alive: false, pseudonym: pseudonym)
   }
 
+  private static let reasonStart = "HTTP/1.1 200 ".utf8.count
+
   private func writeStatusLine(_ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer) {
     out.append("HTTP/1.1 ")
+    // The status and all behind it, as we would write them.
+    if head.reason.start == Self.reasonStart {
+      return out.append(bytes.extracting("HTTP/1.1 ".utf8.count..<head.reason.end + 2))
+    }
     out.append(decimal: UInt64(head.status))
     out.append(" ")
     out.append(bytes.extracting(head.reason.offsets))

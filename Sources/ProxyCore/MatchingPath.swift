@@ -57,8 +57,8 @@ package enum MatchingPath {
     var index = 0
     while index < path.byteCount, path.byte(at: index) != query {
       if path.byte(at: index) == percent, index + 2 < path.byteCount,
-        let high = ByteClass.hexadecimalDigit(path.byte(at: index + 1)), let low = ByteClass.hexadecimalDigit(path.byte(at: index + 2))
-      {
+        let high = ByteClass.hexadecimalDigit(path.byte(at: index + 1)),
+        let low = ByteClass.hexadecimalDigit(path.byte(at: index + 2)) {
         bytes.append(high << 4 | low)
         index += 3
       } else {

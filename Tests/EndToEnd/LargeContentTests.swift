@@ -13,11 +13,28 @@ import Testing
     }
   }()
 
-  /// Runs `work` beside the test; the test waits for its end.
-  private func beside(_ work: @escaping @Sendable () -> Void) -> DispatchGroup {
+  /// Sends a head (its `Content-Length` is added) and content beside the test, which waits for the end.
+  private func sending(
+    _ head: String, _ content: [UInt8] = Self.content, times: Int = 1, missing: Int = 0, by peer: RawClient,
+    then: @escaping @Sendable () -> Void = {}
+  ) -> DispatchGroup {
     let group = DispatchGroup()
-    DispatchQueue.global().async(group: group, execute: DispatchWorkItem(block: work))
+    let work = DispatchWorkItem {
+      peer.send("\(head)\r\nContent-Length: \(content.count * times + missing)\r\n\r\n")
+      for _ in 0..<times { peer.send(content) }
+      then()
+    }
+    DispatchQueue.global().async(group: group, execute: work)
     return group
+  }
+
+  /// A client whose request for `path` has come to the origin.
+  private func begun(_ scene: RawScene, _ path: String = "/") throws -> (client: RawClient, origin: RawClient) {
+    let client = try scene.client()
+    client.send("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    let origin = try scene.origin.accept()
+    #expect(head(origin).hasPrefix("GET \(path) "))
+    return (client, origin)
   }
 
   /// In pieces, with pauses in which buffers and the pipe fill up.
@@ -47,10 +64,7 @@ import Testing
     client.send("GET /1 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /2 HTTP/1.1\r\nHost: localhost\r\n\r\n")
     let origin = try scene.origin.accept()
     #expect(head(origin).hasPrefix("GET /1 "))
-    let sending = beside {
-      origin.send("HTTP/1.1 200 OK\r\nContent-Length: \(Self.content.count)\r\n\r\n")
-      origin.send(Self.content)
-    }
+    let sending = self.sending("HTTP/1.1 200 OK", by: origin)
     #expect(head(client).contains("Content-Length: \(Self.content.count)"))
     #expect(receiveSlowly(client, Self.content.count) == Self.content)
     sending.wait()
@@ -66,9 +80,8 @@ import Testing
   func request() throws {
     let scene = try RawScene()
     let client = try scene.client()
-    let sending = beside {
-      client.send("POST /1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(Self.content.count)\r\n\r\n")
-      client.send(Self.content + Array("GET /2 HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+    let sending = self.sending("POST /1 HTTP/1.1\r\nHost: localhost", by: client) {
+      client.send("GET /2 HTTP/1.1\r\nHost: localhost\r\n\r\n")
     }
     let origin = try scene.origin.accept()
     #expect(head(origin).hasPrefix("POST /1 "))
@@ -87,14 +100,8 @@ import Testing
   @Test("9112 §8 a response that is cut is seen to be cut (I9)", arguments: [true, false])
   func truncated(byReset: Bool) throws {
     let scene = try RawScene()
-    let client = try scene.client()
-    client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    let origin = try scene.origin.accept()
-    _ = head(origin)
-    let sending = beside {
-      origin.send("HTTP/1.1 200 OK\r\nContent-Length: \(Self.content.count + 1)\r\n\r\n")
-      origin.send(Self.content)
-    }
+    let (client, origin) = try begun(scene)
+    let sending = self.sending("HTTP/1.1 200 OK", missing: 1, by: origin)
     #expect(head(client).hasPrefix("HTTP/1.1 200 "))
     var received = receiveSlowly(client, 4_000_000)
     sending.wait()
@@ -117,27 +124,15 @@ import Testing
   @Test("a client that leaves a response takes nothing of it along to the next")
   func clientLeaves() throws {
     let scene = try RawScene()
-    let client = try scene.client()
-    client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    let origin = try scene.origin.accept()
-    _ = head(origin)
+    let (client, origin) = try begun(scene)
     // More than the buffers of all sockets on the way can hold, so that it cannot be over when the client leaves.
-    let sending = beside {
-      origin.send("HTTP/1.1 200 OK\r\nContent-Length: \(Self.content.count * 8)\r\n\r\n")
-      for _ in 0..<8 { origin.send(Self.content) }
-    }
+    let sending = self.sending("HTTP/1.1 200 OK", times: 8, by: origin)
     _ = client.receive(count: 1_000_000)
     client.reset()
     sending.wait()
     #expect(origin.receive().ending != .silent)
-    let other = try scene.client()
-    other.send("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    let fresh = try scene.origin.accept()
-    _ = head(fresh)
-    let again = beside {
-      fresh.send("HTTP/1.1 200 OK\r\nContent-Length: \(Self.content.count)\r\n\r\n")
-      fresh.send(Self.content.reversed())
-    }
+    let (other, fresh) = try begun(scene, "/other")
+    let again = self.sending("HTTP/1.1 200 OK", Self.content.reversed(), by: fresh)
     _ = head(other)
     #expect(receiveSlowly(other, Self.content.count) == Self.content.reversed())
     again.wait()
@@ -149,11 +144,7 @@ import Testing
   func uploadAborted() throws {
     let scene = try RawScene()
     let client = try scene.client()
-    let sending = beside {
-      client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(Self.content.count + 1)\r\n\r\n")
-      client.send(Self.content)
-      client.leave()
-    }
+    let sending = self.sending("POST / HTTP/1.1\r\nHost: localhost", missing: 1, by: client) { client.leave() }
     let origin = try scene.origin.accept()
     _ = head(origin)
     let received = receiveSlowly(origin, Self.content.count + 1)
@@ -169,10 +160,7 @@ import Testing
   func earlyAnswer() throws {
     let scene = try RawScene()
     let client = try scene.client()
-    let sending = beside {
-      client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(Self.content.count)\r\n\r\n")
-      client.send(Self.content)
-    }
+    let sending = self.sending("POST / HTTP/1.1\r\nHost: localhost", by: client)
     let origin = try scene.origin.accept()
     _ = head(origin)
     _ = origin.receive(count: 1_000_000)

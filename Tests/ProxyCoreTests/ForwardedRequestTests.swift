@@ -66,6 +66,7 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
       ("OPTIONS http://a?q HTTP/1.1", "OPTIONS /?q HTTP/1.1"),
       ("OPTIONS http://a/ HTTP/1.1", "OPTIONS / HTTP/1.1"),
       ("PURGE /x HTTP/1.1", "PURGE /x HTTP/1.1"), ("GET /x HTTP/1.0", "GET /x HTTP/1.1"),
+      ("GET /x HTTP/1.9", "GET /x HTTP/1.1"),
     ])
   func requestLine(_ line: String, _ expected: String) {
     #expect(text(forwarded(head(line, "Host: a"))).hasPrefix(expected + "\r\n"))
