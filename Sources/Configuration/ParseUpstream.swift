@@ -78,16 +78,19 @@ extension Configuration {
       let retry = rule.value("retry", .oneOf(Upstream.Retry.self))
       if !rule.has("prefix") { rule.report("prefix", .missing(expected: "a path prefix such as \"/v1/\"")) }
       guard let prefix else { continue }
-      if rules.contains(where: { $0.prefix == prefix }) {
+      if rules.contains(where: { reading($0.prefix) == reading(prefix) }) {
         rule.conflict("prefix", "\(TOMLText.quoted(prefix)) has a rule already")
       }
       rules.append(Upstream.PathRule(prefix: prefix, auth: auth, session: session, retry: retry ?? .default))
     }
     upstream.paths = rules.sorted { left, right in
-      let (l, r) = (left.prefix.utf8.count, right.prefix.utf8.count)
+      let (l, r) = (reading(left.prefix).count, reading(right.prefix).count)
       return l == r ? left.prefix < right.prefix : l > r
     }
   }
+
+  /// In this form prefixes are compared with paths.
+  private static func reading(_ prefix: String) -> [UInt8] { PathReadings.standard(Array(prefix.utf8)) }
 
   /// A token is wanted, so some session must be able to give it.
   private static func checkNeedsSession(_ upstream: Upstream, _ reader: TableReader) {

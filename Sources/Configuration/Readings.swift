@@ -110,10 +110,12 @@ extension Reading where Value == String {
     }
   }
 
-  /// Bytes that may stand in a path (RFC 3986 §3.3); no dot segment, which a server would resolve differently.
+  /// Bytes that may stand in a path (RFC 3986 §3.3); nothing that one server reads differently from another.
   static var pathPrefix: Reading {
-    text("a path prefix that starts with `/`, without query, fragment and dot segments") { text in
+    text("a path prefix that starts with `/`, without query, fragment, dot segments, `//` and encoded slashes") { text in
       let segments = text.split(separator: "/")
+      let lower = text.lowercased()
+      if ["//", "\\", "%2f", "%5c", "%2e"].contains(where: { lower.contains($0) }) { return nil }
       let isPath = text.hasPrefix("/") && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
       return isPath && !text.contains { $0 == "?" || $0 == "#" } && !segments.contains(".")
         && !segments.contains("..")

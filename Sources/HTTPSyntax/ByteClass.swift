@@ -1,6 +1,6 @@
 /// The character classes of RFC 9110 §5.6 and RFC 3986 §2, one byte at a time and, for the two long runs of
 /// a head (target and field value), eight bytes at a time.
-package enum ByteClass {
+enum ByteClass {
   static let horizontalTab: UInt8 = 0x09
   static let lineFeed: UInt8 = 0x0A
   static let carriageReturn: UInt8 = 0x0D
@@ -52,7 +52,7 @@ package enum ByteClass {
 
   /// nil for what is not a hexadecimal digit.
   @inline(always)
-  package static func hexadecimalDigit(_ byte: UInt8) -> UInt8? {
+  static func hexadecimalDigit(_ byte: UInt8) -> UInt8? {
     switch byte {
     case 0x30...0x39: byte - 0x30
     case 0x41...0x46: byte - 0x37

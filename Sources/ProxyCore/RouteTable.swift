@@ -15,6 +15,8 @@ public final class RouteTable: Sendable {
   public let pseudonym: [UInt8]
   /// The same in lower case, for comparison.
   let ownName: [UInt8]
+  /// Whether paths have a say in the choice of the upstream.
+  let hasPrefixes: Bool
 
   public init(
     upstreams: [Upstream], unmatched: Unmatched, connect: Connect = .deny, browserGuard: BrowserGuard,
@@ -25,6 +27,7 @@ public final class RouteTable: Sendable {
     self.connect = connect
     self.browserGuard = browserGuard
     self.pseudonym = pseudonym
+    hasPrefixes = upstreams.contains { $0.pathPrefix != nil }
     ownName = pseudonym.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }
   }
 
@@ -45,6 +48,8 @@ public final class RouteTable: Sendable {
     public let hosts: [HostName]
     /// Starts with `/`.
     public let pathPrefix: [UInt8]?
+    /// The same by RFC 3986 (`PathReadings`).
+    let standardPrefix: [UInt8]?
     public let stripsPrefix: Bool
     public let isDefault: Bool
     public let auth: AuthMode
@@ -64,13 +69,14 @@ public final class RouteTable: Sendable {
       self.port = port
       self.hosts = hosts
       self.pathPrefix = pathPrefix
+      standardPrefix = pathPrefix.map(PathReadings.standard)
       self.stripsPrefix = stripsPrefix
       self.isDefault = isDefault
       self.auth = auth
-      self.tokenlessPaths = tokenlessPaths.map(MatchingPath.normalized(prefix:))
+      self.tokenlessPaths = tokenlessPaths.map(PathReadings.standard)
       self.rules = rules.map { rule in
         var rule = rule
-        rule.prefix = MatchingPath.normalized(prefix: rule.prefix)
+        rule.prefix = PathReadings.standard(rule.prefix)
         return rule
       }
       self.writes = writes
@@ -86,23 +92,35 @@ public final class RouteTable: Sendable {
       public var ruleIndex: Int?
     }
 
-    /// The rule's prefixes are compared with the path as an origin may read it (`MatchingPath`).
+    /// Where an origin may read the path in several ways, the rule of the standard one, and whatever of the others
+    /// forbids a token or a replay: none is shown to what may be a token endpoint.
     public func rule(for path: RawSpan) -> Applied {
-      if !rules.isEmpty || !tokenlessPaths.isEmpty, let normalized = MatchingPath.normalized(path) {
-        return unsafe rule(forNormalized: normalized.span.bytes)
+      guard !rules.isEmpty || !tokenlessPaths.isEmpty, let readings = PathReadings.of(path) else {
+        return rule(forReading: path)
       }
-      return rule(forNormalized: path)
+      let standard = readings[0]
+      var applied = unsafe rule(forReading: standard.span.bytes, endsAtQuery: false)
+      for reading in readings.dropFirst() {
+        let other = unsafe rule(forReading: reading.span.bytes, endsAtQuery: false)
+        if other.auth == .none, applied.auth != .none {
+          applied.auth = .none
+          applied.isTokenless = true
+        }
+        if other.isTokenless { applied.isTokenless = true }
+        if other.retry == .never { applied.retry = .never }
+      }
+      return applied
     }
 
-    private func rule(forNormalized path: RawSpan) -> Applied {
+    private func rule(forReading path: RawSpan, endsAtQuery: Bool = true) -> Applied {
       var applied = Applied(auth: auth, retry: .default, ruleIndex: nil)
-      for index in rules.indices where PathPrefix.matches(rules[index].prefix, path) {
+      for index in rules.indices where PathPrefix.matches(rules[index].prefix, path, endsAtQuery: endsAtQuery) {
         applied.auth = rules[index].auth ?? auth
         applied.retry = rules[index].retry
         applied.ruleIndex = index
         break
       }
-      for prefix in tokenlessPaths where PathPrefix.matches(prefix, path) {
+      for prefix in tokenlessPaths where PathPrefix.matches(prefix, path, endsAtQuery: endsAtQuery) {
         applied.auth = .none
         applied.isTokenless = true
       }
@@ -135,12 +153,13 @@ public final class RouteTable: Sendable {
 
 /// Path prefixes match whole segments: `/api` is not a prefix of `/apiary`.
 enum PathPrefix {
-  static func matches(_ prefix: [UInt8], _ path: RawSpan) -> Bool {
+  /// - Parameter endsAtQuery: false for a reading, which has no query: a `?` in it was encoded.
+  static func matches(_ prefix: [UInt8], _ path: RawSpan, endsAtQuery: Bool = true) -> Bool {
     guard path.byteCount >= prefix.count else { return false }
     for index in prefix.indices where path.byte(at: index) != prefix[index] { return false }
     if path.byteCount == prefix.count || prefix.last == UInt8(ascii: "/") { return true }
     let next = path.byte(at: prefix.count)
-    return next == UInt8(ascii: "/") || next == UInt8(ascii: "?")
+    return next == UInt8(ascii: "/") || endsAtQuery && next == UInt8(ascii: "?")
   }
 }
 

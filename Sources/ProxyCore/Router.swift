@@ -20,6 +20,8 @@ public enum RouteDenial: Equatable, Sendable {
   case foreignHost
   case foreignOrigin
   case loop
+  /// The prefixes choose one upstream or another, by how an origin reads the path.
+  case ambiguousPath
 }
 
 /// Chooses by bytes, without allocation (SPEC §1). Only the target decides, and `Host` where there is no authority
@@ -52,7 +54,11 @@ public enum Router {
       upstream.pathPrefix == nil || !upstream.stripsPrefix
         ? matches(upstream, host, port, scheme) : false
     }
-    if let candidate { return .upstream(index: candidate, path: path, isGateway: false) }
+    switch candidate {
+    case .one(let index): return .upstream(index: index, path: path, isGateway: false)
+    case .ambiguous: return .denied(.ambiguousPath)
+    case .none: break
+    }
     if let index = table.upstreams.firstIndex(where: { $0.pathPrefix == nil && matches($0, host, port, scheme) }) {
       return .upstream(index: index, path: path, isGateway: false)
     }
@@ -91,22 +97,31 @@ public enum Router {
   private static func gateway(
     _ path: ByteRange, _ head: RequestHead, _ bytes: RawSpan, _ table: RouteTable, isTCP: Bool
   ) -> Route {
-    let named = head.hostAuthority.flatMap { byHost($0, path, bytes, table) }
+    let named = head.hostAuthority.map { byHost($0, path, bytes, table) } ?? .none
     if isTCP {
-      switch table.browserGuard.judge(head, bytes, isConfigured: named != nil) {
+      switch table.browserGuard.judge(head, bytes, isConfigured: named != .none) {
       case .allowed: break
       case .foreignHost: return .denied(.foreignHost)
       case .foreignOrigin: return .denied(.foreignOrigin)
       }
     }
-    if let index = named ?? byPrefix(path, bytes, table) ?? table.upstreams.firstIndex(where: \.isDefault) {
-      return .upstream(index: index, path: stripped(path, table.upstreams[index], bytes), isGateway: true)
+    let choice = named == .none ? longest(table, path, bytes, { _ in true }) : named
+    switch choice {
+    case .one(let index): return upstream(index, path, bytes, table)
+    case .ambiguous: return .denied(.ambiguousPath)
+    case .none:
+      if let index = table.upstreams.firstIndex(where: \.isDefault) { return upstream(index, path, bytes, table) }
     }
     return .denied(.noUpstream)
   }
 
-  private static func byHost(_ authority: Authority, _ path: ByteRange, _ bytes: RawSpan, _ table: RouteTable) -> Int?
-  {
+  private static func upstream(_ index: Int, _ path: ByteRange, _ bytes: RawSpan, _ table: RouteTable) -> Route {
+    .upstream(index: index, path: stripped(path, table.upstreams[index], bytes), isGateway: true)
+  }
+
+  private static func byHost(
+    _ authority: Authority, _ path: ByteRange, _ bytes: RawSpan, _ table: RouteTable
+  ) -> Choice {
     let host = bytes.extracting(authority.host.offsets)
     func names(_ upstream: RouteTable.Upstream) -> Bool {
       for name in upstream.hosts where host.equalsIgnoringCase(name.host) {
@@ -116,26 +131,49 @@ public enum Router {
         && (authority.port == nil || authority.port == upstream.port)
         && !BrowserGuard.isLoopback(host)
     }
-    return longest(table, path, bytes, names)
-      ?? table.upstreams.firstIndex { $0.pathPrefix == nil && names($0) }
+    let choice = longest(table, path, bytes, names)
+    guard choice == .none else { return choice }
+    return Choice(table.upstreams.firstIndex { $0.pathPrefix == nil && names($0) })
   }
 
-  private static func byPrefix(_ path: ByteRange, _ bytes: RawSpan, _ table: RouteTable) -> Int? {
-    longest(table, path, bytes) { _ in true }
+  // MARK: prefixes
+
+  private enum Choice: Equatable {
+    case none
+    case one(Int)
+    /// Origins may read the path in ways that lead to different upstreams.
+    case ambiguous
+
+    init(_ index: Int?) { self = index.map { .one($0) } ?? .none }
   }
 
   /// The upstream with the longest prefix that the path has, among those that qualify.
   private static func longest(
     _ table: RouteTable, _ path: ByteRange, _ bytes: RawSpan, _ qualifies: (RouteTable.Upstream) -> Bool
+  ) -> Choice {
+    guard table.hasPrefixes else { return .none }
+    let path = bytes.extracting(path.offsets)
+    let best = longest(table, qualifies) { $0.pathPrefix.map { PathPrefix.matches($0, path) } ?? false }
+    for reading in PathReadings.of(path) ?? [] {
+      let read = longest(table, qualifies) { upstream in
+        upstream.standardPrefix.map { unsafe PathPrefix.matches($0, reading.span.bytes, endsAtQuery: false) } ?? false
+      }
+      if read != best { return .ambiguous }
+    }
+    return Choice(best)
+  }
+
+  private static func longest(
+    _ table: RouteTable, _ qualifies: (RouteTable.Upstream) -> Bool, isBefore: (RouteTable.Upstream) -> Bool
   ) -> Int? {
     var best: Int?
     var bestBytes = -1
     for index in table.upstreams.indices {
-      guard let prefix = table.upstreams[index].pathPrefix, prefix.count > bestBytes,
-        PathPrefix.matches(prefix, bytes.extracting(path.offsets)), qualifies(table.upstreams[index])
+      let upstream = table.upstreams[index]
+      guard let count = upstream.standardPrefix?.count, count > bestBytes, isBefore(upstream), qualifies(upstream)
       else { continue }
       best = index
-      bestBytes = prefix.count
+      bestBytes = count
     }
     return best
   }

@@ -126,6 +126,10 @@ enum ProblemTexts {
       Problem(
         .routeDenied, detail: "No upstream claims the host and port of this request.",
         remedy: "Add an [upstream.NAME] for it, or set forward.unmatched = \"pass\" to let it through without a token.")
+    case .ambiguousPath:
+      Problem(
+        .badRequest, detail: "The path can be read in several ways (%2F, //, ..), which lead to different upstreams.",
+        remedy: "Send the path without encoded slashes, empty segments and dot segments.")
     case .connect:
       Problem(
         .connectDenied, detail: "A CONNECT tunnel hides the request, so no token could be added to it.",

@@ -76,12 +76,14 @@ public final class ServerPlan: Sendable {
   private static func routes(_ configuration: Configuration, pseudonym: String) -> RouteTable {
     let endpoints = configuration.providers.values.compactMap { $0.resolvedEndpoint.flatMap(URLParts.init) }
     let upstreams = configuration.upstreams.map { settings in
+      let logins = configuration.upstreams.filter { $0.origin == settings.origin }.flatMap(\.loginPaths)
       let own = endpoints.filter { $0.origin == settings.origin }.map { $0.pathAndQuery.prefix { $0 != "?" } }
       return RouteTable.Upstream(
         scheme: settings.origin.scheme, host: Array(settings.origin.bracketedHost.utf8), port: settings.origin.port,
         hosts: settings.hosts.map(RouteTable.HostName.init), pathPrefix: settings.pathPrefix.map { Array($0.utf8) },
         stripsPrefix: settings.stripPrefix, isDefault: settings.isDefault, auth: AuthMode(settings.auth),
-        tokenlessPaths: (settings.loginPaths + own.map(String.init)).map { Array($0.utf8) },
+        // Whichever upstream of an origin a request came by, its login stays one.
+        tokenlessPaths: (logins + own.map(String.init)).map { Array($0.utf8) },
         rules: settings.paths.map {
           RouteTable.PathRule(
             prefix: Array($0.prefix.utf8), auth: $0.auth.map(AuthMode.init), retry: ReplayFacts.PathRetry($0.retry))

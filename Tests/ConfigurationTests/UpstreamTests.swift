@@ -91,11 +91,11 @@ import Testing
       Refusal(
         upstream("[[upstream.api.path]]\nprefix = \"v1\""),
         "`upstream.api.path[0].prefix`: found \"v1\", expected a path prefix that starts with `/`, without query, "
-          + "fragment and dot segments"),
+          + "fragment, dot segments, `//` and encoded slashes"),
       Refusal(
         upstream("login_paths = [\"/a/../b\"]"),
         "`upstream.api.login_paths[0]`: found \"/a/../b\", expected a path prefix that starts with `/`, without "
-          + "query, fragment and dot segments"),
+          + "query, fragment, dot segments, `//` and encoded slashes"),
       Refusal(
         upstream("[[upstream.api.path]]\nauth = \"none\""),
         "`upstream.api.path[0].prefix` is missing: expected a path prefix such as \"/v1/\""),

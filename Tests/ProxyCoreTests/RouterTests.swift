@@ -261,3 +261,41 @@ func table(
         == "denied loop")
   }
 }
+
+@Suite("SPEC §1 gateway mode: prefixes and the ways to read a path") struct AmbiguousPathTests {
+  private static let routes = table([
+    upstream(.https, "api.example.com", 443, prefix: "/api", strips: true),
+    upstream(.https, "api.example.com", 443, prefix: "/a%20b"),
+    upstream(.https, "api.example.com", 443, isDefault: true),
+  ])
+
+  @Test(
+    "a path that may mean another upstream's reaches none",
+    arguments: [
+      ("/api/x", "0 /x gateway"), ("/api/J%C3%B6rg/a%2Fb;c//d", "0 /J%C3%B6rg/a%2Fb;c//d gateway"),
+      ("/api/a/../b", "0 /a/../b gateway"), ("/x%2Fy", "2 /x%2Fy gateway"), ("/x//y", "2 /x//y gateway"),
+      ("/a%20b/c", "1 /a%20b/c gateway"), ("/x?/../api", "2 /x?/../api gateway"),
+      ("/%61pi/x", "denied ambiguousPath"), ("//api/x", "denied ambiguousPath"),
+      ("/api/../x", "denied ambiguousPath"), ("/api%2Fx", "denied ambiguousPath"),
+      ("/x/..%2Fapi/y", "denied ambiguousPath"), ("/api/..;/x", "denied ambiguousPath"),
+    ])
+  func paths(_ path: String, _ expected: String) {
+    #expect(routed(head("GET \(path) HTTP/1.1", "Host: localhost"), Self.routes) == expected)
+  }
+
+  @Test("without prefixes the choice does not depend on the path")
+  func noPrefixes() {
+    let routes = table([upstream(.https, "api.example.com", 443, isDefault: true)])
+    #expect(routed(head("GET //x/..%2Fy HTTP/1.1", "Host: localhost"), routes) == "0 //x/..%2Fy gateway")
+  }
+
+  @Test("in forward mode too, among an origin's upstreams")
+  func forward() {
+    let routes = table([
+      upstream(.http, "api.example.com", 80, prefix: "/pay"), upstream(.http, "api.example.com", 80),
+    ])
+    #expect(routed(head("GET http://api.example.com/pay/x HTTP/1.1", "Host: x"), routes) == "0 /pay/x forward")
+    #expect(
+      routed(head("GET http://api.example.com/x/../pay HTTP/1.1", "Host: x"), routes) == "denied ambiguousPath")
+  }
+}
