@@ -14,6 +14,9 @@ public final class AdminServer: @unchecked Sendable {
   /// By number, in the order in which they came.
   private var connections: [UInt64: AdminConnection] = [:]
   private var acceptedCount: UInt64 = 0
+  /// Connections that have asked, and what; at most one is being answered.
+  private var waiting: [(number: UInt64, path: String, isHead: Bool)] = []
+  private var isRendering = false
 
   private static let connectionsMax = 64
 
@@ -35,22 +38,40 @@ public final class AdminServer: @unchecked Sendable {
 
   /// A connection handed over by the acceptor; call on the loop.
   public func accept(_ descriptor: consuming Descriptor) {
-    // Who only holds connections keeps no supervisor from its answer: the one that has waited longest goes.
-    if connections.count >= Self.connectionsMax, let oldest = connections.keys.min() { connections[oldest]?.close() }
+    if connections.count >= Self.connectionsMax { makeRoom() }
     acceptedCount += 1
     let connection = AdminConnection(acceptedCount, Channel(descriptor), server: self, loop: loop)
     connections[acceptedCount] = connection
     connection.start()
   }
 
+  /// Who only holds connections keeps no supervisor from its answer: the one that has asked nothing for longest goes,
+  /// and where all have asked, the one that has waited longest.
+  private func makeRoom() {
+    let silent = connections.filter { !$0.value.isAnswered }.keys.min()
+    if let number = silent ?? connections.keys.min() { connections[number]?.close() }
+  }
+
   fileprivate func closed(_ number: UInt64) { connections[number] = nil }
 
-  /// Answers on the loop.
-  fileprivate func answer(_ path: String, isHead: Bool, to connection: AdminConnection) {
-    let bound = LoopBound(connection, on: loop)
+  /// Answers on the loop, one after the other; who has gone meanwhile is passed over.
+  fileprivate func answer(_ path: String, isHead: Bool, to number: UInt64) {
+    waiting.append((number, path, isHead))
+    if !isRendering { renderNext() }
+  }
+
+  private func renderNext() {
+    isRendering = false
+    waiting.removeAll { connections[$0.number] == nil }
+    guard !waiting.isEmpty else { return }
+    let (number, path, isHead) = waiting.removeFirst()
+    isRendering = true
     queue.async { [self] in
       let response = render(path, isHead: isHead)
-      loop.post { bound.onLoop.send(response) }
+      loop.post { [self] in
+        connections[number]?.send(response)
+        renderNext()
+      }
     }
   }
 
@@ -95,7 +116,8 @@ private final class AdminConnection: LoopMember {
   private let input = ByteBuffer(capacity: 8192)
   private let head = RequestHead(limits: HeadLimits(requestLineBytes: 2048, sectionBytes: 6000, fields: 64))
   private var output: ByteBuffer?
-  private var isAnswered = false
+  /// The request is whole, and answered or about to be.
+  private(set) var isAnswered = false
 
   private static let lifetime = Interval.seconds(10)
 
@@ -140,7 +162,7 @@ private final class AdminConnection: LoopMember {
       isAnswered = true
       if let refusal = input.withReadable({ server.judge(head, $0) }) { return send(refusal) }
       let path = input.withReadable { head.target.string(in: $0) }
-      server.answer(String(path.prefix { $0 != "?" }), isHead: head.method == .head, to: self)
+      server.answer(String(path.prefix { $0 != "?" }), isHead: head.method == .head, to: number)
     }
   }
 

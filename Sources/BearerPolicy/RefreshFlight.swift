@@ -82,9 +82,14 @@ public struct RefreshFlight: Sendable {
   /// `seenGeneration` is the generation that was found stale, or that was rejected: any other one in the file means
   /// that somebody else refreshed, or signed in, meanwhile (I5). `settings` is the digest of
   /// `Provider.feedSettings`.
-  public init(provider: Provider, trigger: RefreshTrigger, seenGeneration: UInt64, settings: String) {
+  /// `seenObtainedAt` is when that generation was obtained.
+  public init(
+    provider: Provider, trigger: RefreshTrigger, seenGeneration: UInt64, seenObtainedAt: WallTime, settings: String
+  ) {
     self.trigger = trigger
-    terms = Terms(provider: provider, trigger: trigger, seenGeneration: seenGeneration, settings: settings)
+    terms = Terms(
+      provider: provider, trigger: trigger, seenGeneration: seenGeneration, seenObtainedAt: seenObtainedAt,
+      settings: settings)
   }
 
   /// The first action. Later calls are ignored.
@@ -96,7 +101,11 @@ public struct RefreshFlight: Sendable {
 
   /// Whether what was found in the file may be new to whoever started the flight: then it is made durable before it is
   /// used, for its writer may have died between the rename and the directory's fsync (I7).
-  public func isNews(_ record: SessionRecord) -> Bool { record.generation != terms.seenGeneration }
+  ///
+  /// By generation and time: a session that was removed and added again counts its generations anew.
+  public func isNews(_ record: SessionRecord) -> Bool {
+    record.generation != terms.seenGeneration || record.obtainedAt != terms.seenObtainedAt
+  }
 
   /// Whether the flight needs nothing more: its record in memory may be let go.
   public var isOver: Bool { phase == .finished }
@@ -134,6 +143,7 @@ public struct RefreshFlight: Sendable {
     let provider: Provider
     let trigger: RefreshTrigger
     let seenGeneration: UInt64
+    let seenObtainedAt: WallTime
     let settings: String
   }
 

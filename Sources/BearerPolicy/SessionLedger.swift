@@ -195,7 +195,8 @@ public struct SessionLedger: Sendable {
     guard !isRefreshing, let record else { return nil }
     isRefreshing = true
     return RefreshFlight(
-      provider: provider, trigger: trigger, seenGeneration: record.generation, settings: settings)
+      provider: provider, trigger: trigger, seenGeneration: record.generation, seenObtainedAt: record.obtainedAt,
+      settings: settings)
   }
 
   public struct Wakeup: Equatable, Sendable {

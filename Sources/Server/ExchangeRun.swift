@@ -408,6 +408,8 @@ final class ExchangeRun {
     note = "response cut"
     let byReset = clientFraming == .untilClose
     let client = client
+    // What has come before the cut is the client's: it sees a response that ends too early.
+    _ = client?.wire.flush()
     releaseUpstream(isReusable: false)
     finishRun()
     client?.abort(byReset: byReset)

@@ -86,12 +86,13 @@ extension SessionKeeper {
     let provider = live.ledger.provider
     let name = live.ledger.name
     let present = present
+    let settling = Settling()
     logger.debug("refresh begins", metadata: ["session": "\(name)", "trigger": "\(trigger.rawValue)"])
     let runner = FlightRunner(
       name: name, flight: flight, timeout: provider.timeout, store: store, queue: disk,
       present: { request, reply in present(request, provider, reply) },
-      ended: { [self] result, keepsLock in queue.async { [self] in landed(slot, trigger, result, keepsLock) } },
-      settled: { [self] in queue.async { [self] in settled(slot) } })
+      ended: { [self] result, keepsLock in queue.async { [self] in landed(slot, trigger, result, keepsLock ? settling : nil) } },
+      settled: { [self] in queue.async { [self] in settled(slot, settling) } })
     live.runner = runner
     let wait = pacers[provider.name, default: RefreshPacer()].admit(
       perSecond: provider.refreshesPerSecond, at: BootClock.now)
@@ -99,7 +100,7 @@ extension SessionKeeper {
     queue.asyncAfter(deadline: .now() + .milliseconds(Int(clamping: wait.milliseconds))) { runner.start() }
   }
 
-  private func landed(_ slot: Int, _ trigger: RefreshTrigger, _ result: FlightResult, _ keepsLock: Bool) {
+  private func landed(_ slot: Int, _ trigger: RefreshTrigger, _ result: FlightResult, _ settling: Settling?) {
     let live = sessions.live(slot)
     // New tokens are judged by the clock they were stamped with.
     let time = if case .failed = result { now(slot) } else { WallClock.now }
@@ -127,11 +128,12 @@ extension SessionKeeper {
     // Commands that come later wait for a flight of their own.
     let commands = live.commands
     live.commands = []
-    if keepsLock, case .refreshed(let record, _) = result {
+    if let settling { live.settling.append(settling) }
+    if let settling, case .refreshed(let record, _) = result {
       // A command's process ends with its answer, and with it a token that is only in memory: it waits for the disk.
-      live.whenSettled = commands.map { command in { command(.refreshed(record, isDurable: true)) } }
+      settling.generation = record.generation
+      settling.commands = commands.map { command in { command(.refreshed(record, isDurable: true)) } }
     } else {
-      if keepsLock { live.whenSettled = [] }
       for command in commands { command(result) }
     }
     tellGrounded()
@@ -139,16 +141,17 @@ extension SessionKeeper {
 
   /// A flight that kept its lock has given it back, and the file is as it should be: a result that was in memory only
   /// is on disk (I7), or what was there before an intent that was not sent.
-  private func settled(_ slot: Int) {
+  ///
+  /// The next flight may have landed before: it can have the lock as soon as this one has given it back.
+  private func settled(_ slot: Int, _ settling: Settling) {
     let live = sessions.live(slot)
     live.stamp = nil
-    if live.ledger.isDegraded, let record = live.ledger.record {
+    if live.ledger.isDegraded, let record = live.ledger.record, record.generation == settling.generation {
       live.ledger.becomeDurable()
       logger.notice("the refreshed session has been saved after all", metadata: ["session": "\(record.name)"])
     }
-    let waiting = live.whenSettled ?? []
-    live.whenSettled = nil
-    for tell in waiting { tell() }
+    live.settling.removeAll { $0 === settling }
+    for answer in settling.commands { answer() }
     tellGrounded()
   }
 

@@ -18,6 +18,14 @@ struct SessionPlace {
   init(name: String) { self.name = name }
 }
 
+/// What a flight that has told its result leaves for when all is on disk and its lock is free. Touched on the keeper's
+/// queue only, which is what makes it safe to send.
+final class Settling: @unchecked Sendable {
+  /// Of the tokens that it brought; nil where it brought none.
+  var generation: UInt64?
+  var commands: [@Sendable () -> Void] = []
+}
+
 /// A session in use: touched on the keeper's queue only.
 final class LiveSession {
   typealias Parked = @Sendable (Int, BearerUpdate?, BearerAnswer) -> Void
@@ -31,14 +39,13 @@ final class LiveSession {
   var runner: FlightRunner?
   /// The generation whose end by a 401 has been told and is being stored.
   var endSaved: UInt64?
-  /// What is called once a flight that has told its result has put all on disk and given its lock back; nil where there
-  /// is none.
-  var whenSettled: [@Sendable () -> Void]?
+  /// Flights that have told their results and still have their lock.
+  var settling: [Settling] = []
 
   init(_ place: SessionPlace) { ledger = SessionLedger(name: place.name, arrival: place.arrival) }
 
   /// The process should not end now.
-  var isBusy: Bool { ledger.isBusy || whenSettled != nil }
+  var isBusy: Bool { ledger.isBusy || !settling.isEmpty }
 
   func canBeLetGo(at now: Instant) -> Bool {
     !isBusy && runner == nil && parked.isEmpty && commands.isEmpty && ledger.canBeLetGo(at: now)

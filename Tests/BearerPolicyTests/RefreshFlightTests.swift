@@ -7,7 +7,8 @@ private let trouble = StoreTrouble(kind: .full, detail: "no room")
 private func flight(
   _ used: Provider = provider(), trigger: RefreshTrigger = .preflight, seen: UInt64 = 7
 ) -> RefreshFlight {
-  RefreshFlight(provider: used, trigger: trigger, seenGeneration: seen, settings: "s1")
+  RefreshFlight(
+    provider: used, trigger: trigger, seenGeneration: seen, seenObtainedAt: session().obtainedAt, settings: "s1")
 }
 
 /// A flight that was given these inputs at noon, and its last action.
@@ -53,6 +54,7 @@ private let refreshed = session().applying(
     let seenOlder = flown(toLoaded, seen: 6)
     #expect(seenOlder.last == .releaseLock)
     #expect(seenOlder.flight.isNews(session()) && !flown(toLoaded).flight.isNews(session()))
+    #expect(flown(toLoaded).flight.isNews(session { $0.obtainedAt = after(1) }), "signed in anew")
     var flight = seenOlder.flight
     #expect(flight.handle(.lockReleased, now: noon, jitter: 0) == .finish(.alreadyNewer(session())))
     // A login made anew starts to count again: it is another one too.

@@ -51,6 +51,22 @@ import Testing
     try daemon.finish()
   }
 
+  @Test("Who asks and does not wait for the answer holds no descriptor until it is made (I12)")
+  func adminAbandoned() throws {
+    let daemon = try scene().start()
+    let before = try #require(daemon.program.openDescriptorCount)
+    var peak = 0
+    for number in 0..<1500 {
+      let client = try RawClient(port: daemon.adminPort)
+      client.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      if number % 100 == 99 { peak = max(peak, try #require(daemon.program.openDescriptorCount)) }
+      withExtendedLifetime(client) {}
+    }
+    #expect(peak <= before + 80, "\(before) descriptors before, \(peak) at the peak")
+    #expect(try daemon.admin("/healthz").status == 200)
+    try daemon.finish()
+  }
+
   @Test("As many loops as the process may keep CPUs busy, where the configuration does not say")
   func loops() throws {
     let scratch = try Scratch()
