@@ -95,6 +95,16 @@ final class ClientConnection: LoopMember {
     }
   }
 
+  /// The response that `ExchangeRun` has put off.
+  func sendNow() {
+    guard wire.isFlushDue else { return }
+    switch wire.flush() {
+    case .done: break
+    case .blocked: awaitClient()
+    case .failed: close()
+    }
+  }
+
   /// What is left of the last response goes first; false where it cannot.
   private func flushed() -> Bool {
     guard wire.hasPendingOutput else { return true }
@@ -106,7 +116,7 @@ final class ClientConnection: LoopMember {
   /// Between requests: it takes the rest of the response, or sends the next request.
   private func awaitClient() {
     let timeouts = worker.timeouts
-    setDeadline(after: wire.hasPendingOutput ? timeouts.writeStalled : timeouts.clientIdle)
+    setDeadline(after: wire.isBlockedSending ? timeouts.writeStalled : timeouts.clientIdle)
   }
 
   func deadlinePassed() {

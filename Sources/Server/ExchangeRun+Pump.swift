@@ -22,6 +22,8 @@ extension ExchangeRun {
         break
       }
       rounds += 1
+      // More than a small exchange: others need not wait for it with what they have to send.
+      if rounds == 3 { worker.loop.sendGathered() }
       hasProgressed = pumpRequest()
       guard self.serial == serial else { return }
       hasProgressed = pumpResponse(serial) || hasProgressed
@@ -163,7 +165,23 @@ extension ExchangeRun {
 
   private func flushUpstream() {
     guard let upstream, upstream.wire.hasPendingOutput, !isUploadStopped || responsePhase == .head else { return }
+    // A whole request that nothing waits behind.
+    if isRequestSent, !isTunnel, responsePhase == .head, worker.loop.sendsLater(upstream.token) {
+      return upstream.wire.flushLater()
+    }
     if case .failed = upstream.wire.flush() { stopUpload(upstream) }
+  }
+
+  /// What `flushUpstream` has put off.
+  func sendRequestNow() {
+    guard let upstream, upstream.wire.isFlushDue else { return }
+    switch upstream.wire.flush() {
+    case .done: break
+    case .blocked: armDeadlines()
+    case .failed:
+      stopUpload(upstream)
+      advance()
+    }
   }
 
   /// The client of a tunnel has ended its side: when all of it has left, so does ours.

@@ -429,8 +429,9 @@ final class ExchangeRun {
   }
 
   private func finish() {
-    let isReusable = (responseHead?.isPersistent ?? false) && isRequestSent && !isUploadStopped
-      && upstream?.wire.input?.isEmpty ?? true
+    // An answer to a request that has not left yet is none.
+    let isAtRest = upstream.map { !$0.wire.hasPendingOutput && $0.wire.input?.isEmpty ?? true } ?? true
+    let isReusable = (responseHead?.isPersistent ?? false) && isRequestSent && !isUploadStopped && isAtRest
     if !isRequestReceived { closesClient = true }
     releaseUpstream(isReusable: isReusable)
     end()
@@ -438,12 +439,14 @@ final class ExchangeRun {
 
   private func end() {
     guard let client else { return }
-    if case .failed = client.wire.flush() {
+    let closes = closesClient
+    if !closes, client.wire.hasPendingOutput, worker.loop.sendsLater(client.token) {
+      client.wire.flushLater()
+    } else if case .failed = client.wire.flush() {
       finishRun()
       client.abort(byReset: false)
       return
     }
-    let closes = closesClient
     let isWhole = isRequestReceived && !isTunnel
     finishRun()
     client.exchangeEnded(closes: closes, isWhole: isWhole)

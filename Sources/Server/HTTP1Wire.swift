@@ -233,8 +233,13 @@ final class HTTP1Wire {
 
   var hasPendingOutput: Bool { output != nil }
 
+  /// What is staged leaves later in the loop's turn: it waits for others, not for the peer.
+  private(set) var isFlushDue = false
+
+  func flushLater() { isFlushDue = true }
+
   /// The peer has to take something before anything more can be sent to it.
-  var isBlockedSending: Bool { hasPendingOutput || isOfferRefused }
+  var isBlockedSending: Bool { hasPendingOutput && !isFlushDue || isOfferRefused }
 
   func beginSending(_ framing: MessageFraming) {
     sending = framing
@@ -360,6 +365,7 @@ final class HTTP1Wire {
 
   /// Writes what is staged.
   func flush() -> Flush {
+    isFlushDue = false
     guard let output else { return .done }
     while !output.isEmpty {
       guard channel.mayWrite else { return .blocked }

@@ -40,6 +40,8 @@ final class UpstreamConnection: LoopMember {
     if wire.channel.mayRead, wire.fill() != .blocked { pool.dropIdle(self) }
   }
 
+  func sendNow() { run?.sendRequestNow() }
+
   func deadlinePassed() {
     if let run { run.upstreamDeadlinePassed() } else { pool.dropIdle(self) }
   }

@@ -25,11 +25,14 @@ public protocol LoopMember: AnyObject {
   /// the same turn knows already what has come. Does nothing but take note.
   func note(_ readiness: Readiness)
   func ready(_ readiness: Readiness)
+  /// Once for each `sendsLater` that was granted, in the same turn.
+  func sendNow()
   func deadlinePassed()
 }
 
 extension LoopMember {
   public func note(_ readiness: Readiness) {}
+  public func sendNow() {}
 }
 
 /// A serial queue, and an epoll set that one dispatch source on that queue watches.
@@ -62,6 +65,11 @@ public final class EventLoop: @unchecked Sendable {
   private var timerArmedFor = Instant.never
   private var postponed: [MemberToken] = []
   private var resumed: [MemberToken] = []
+  /// Several events came together, and are being served.
+  private var isGathering = false
+  /// Members that are to send once those served with them have been.
+  private var gathered: [MemberToken] = []
+  private var isSendingGathered = false
 
   private struct Member {
     var occupant: (any LoopMember)?
@@ -74,6 +82,10 @@ public final class EventLoop: @unchecked Sendable {
 
   private static let timerToken = UInt64.max
   private static let wakeToken = UInt64.max - 1
+  /// Beyond this many the buffers that wait to be sent outgrow the caches (measured at 512 connections: 32 of 8 to 128
+  /// were best), and the first have waited long enough.
+  private static let gatheredMax = 32
+
   /// Throws where the kernel has no descriptor left.
   public init(index: Int, buffers: BufferPool = BufferPool()) throws(SocketFault) {
     self.index = index
@@ -195,6 +207,32 @@ public final class EventLoop: @unchecked Sendable {
   /// because an edge that was not drained does not come again.
   public func again(_ token: MemberToken) { postponed.append(token) }
 
+  /// Whether the member's `sendNow` will be called in this turn, when others that have an event have been served too; false:
+  /// nothing else is at hand, so it sends now.
+  ///
+  /// What is sent in a row finds the kernel's code in the caches, and whoever it wakes does not run in between: a small
+  /// request at 64 connections costs an eighth less CPU, and half the changes of context (measured).
+  public func sendsLater(_ token: MemberToken) -> Bool {
+    guard isGathering else { return false }
+    gathered.append(token)
+    return true
+  }
+
+  /// Lets those send who wait for it, before work that takes long.
+  public func sendGathered() {
+    if gathered.isEmpty || isSendingGathered { return }
+    isSendingGathered = true
+    var next = 0
+    // One that fails to send may make another one send.
+    while next < gathered.count {
+      let token = gathered[next]
+      next += 1
+      if isCurrent(token) { members[Int(token.index)].occupant?.sendNow() }
+    }
+    gathered.removeAll(keepingCapacity: true)
+    isSendingGathered = false
+  }
+
   public var memberCount: Int { members.count - freeIndices.count }
   /// Deadlines remembered, those that nobody waits for any more among them.
   public var deadlineCount: Int { deadlines.count }
@@ -213,7 +251,7 @@ public final class EventLoop: @unchecked Sendable {
       let count = postponed.isEmpty ? linger() : bearerd_epoll_wait(epollDescriptor.raw, events, 0)
       now = Instant(nanoseconds: bearerd_boottime())
       if count > 1 { for position in 0..<Int(count) { announce(events[position]) } }
-      for position in 0..<max(0, Int(count)) { deliver(events[position]) }
+      serve(events, count: max(0, Int(count)))
       resumePostponed()
       fireDeadlines()
       armTimer()
@@ -230,6 +268,16 @@ public final class EventLoop: @unchecked Sendable {
     defer { isLingering.store(false, ordering: .sequentiallyConsistent) }
     let isWanted = postedCount.load(ordering: .sequentiallyConsistent) > 0
     return bearerd_epoll_wait(epollDescriptor.raw, events, isWanted ? 0 : -1)
+  }
+
+  private func serve(_ events: UnsafeMutablePointer<bearerd_ready>, count: Int) {
+    isGathering = count > 1
+    for position in 0..<count {
+      deliver(events[position])
+      if gathered.count >= Self.gatheredMax { sendGathered() }
+    }
+    sendGathered()
+    isGathering = false
   }
 
   private func resumePostponed() {

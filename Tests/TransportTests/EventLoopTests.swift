@@ -10,6 +10,7 @@ private final class Recorder: LoopMember, @unchecked Sendable {
     case ready(String, Readiness)
     case deadline(String)
     case released(String)
+    case sends(String)
   }
 
   let name: String
@@ -29,6 +30,8 @@ private final class Recorder: LoopMember, @unchecked Sendable {
     calls.put(.ready(name, readiness))
     onReady(readiness)
   }
+
+  func sendNow() { calls.put(.sends(name)) }
 
   func deadlinePassed() {
     calls.put(.deadline(name))
@@ -350,6 +353,85 @@ private typealias Calls = Inbox<Recorder.Call>
     try running.settle()
     #expect(calls.all.count { $0 == .ready("postponed", []) } == 1)
     #expect(!calls.all.contains(.ready("gone", [])))
+  }
+
+  /// Members whose descriptors all have an event when the loop looks next, each acting as `onReady` says when it comes.
+  private func crowd(
+    of count: Int, _ onReady: @escaping @Sendable (Recorder, EventLoop, [Recorder]) -> Void
+  ) throws -> [Recorder.Call] {
+    let pairs = try (0..<count).map { try watched("m\($0)") }
+    let members = pairs.map { $0.member }
+    _ = try calls.next(count)
+    try running.run { loop in
+      for member in members {
+        member.onReady = { [unowned member] _ in onReady(member, loop, members) }
+      }
+      for (_, far) in pairs { writeAll(far, [1]) }
+    }
+    try running.settle()
+    for (_, far) in pairs { close(far) }
+    return calls.all.filter { if case .ready(_, .writable) = $0 { false } else { true } }
+  }
+
+  @Test("what is put off is sent when all that came together have been served, in their order, each once")
+  func sendsLater() throws {
+    let heard = try crowd(of: 5) { member, loop, _ in
+      #expect(loop.sendsLater(member.token))
+      member.onReady = { _ in }
+    }
+    let names = (0..<5).map { "m\($0)" }
+    let served = heard.prefix(5).compactMap { if case .ready(let name, _) = $0 { name } else { nil } }
+    #expect(served.sorted() == names)
+    #expect(Array(heard.dropFirst(5).prefix(5)) == served.map { .sends($0) })
+    #expect(heard.count { if case .sends = $0 { true } else { false } } == 5)
+  }
+
+  @Test("in a large crowd the first do not wait for the last")
+  func sendsLaterInParts() throws {
+    let heard = try crowd(of: 40) { member, loop, _ in
+      #expect(loop.sendsLater(member.token))
+      member.onReady = { _ in }
+    }
+    let firstSend = try #require(heard.firstIndex { if case .sends = $0 { true } else { false } })
+    #expect((1..<40).contains(firstSend))
+    #expect(heard.count { if case .sends = $0 { true } else { false } } == 40)
+  }
+
+  @Test("who works long lets the others send first; who was dismissed does not send")
+  func sendGathered() throws {
+    let heard = try crowd(of: 3) { first, loop, members in
+      for member in members {
+        member.onReady = { _ in }
+        #expect(loop.sendsLater(member.token))
+      }
+      let others = members.filter { $0.token != first.token }
+      loop.dismiss(others[0].token)
+      loop.sendGathered()
+    }
+    let served = heard.compactMap { if case .ready(let name, _) = $0 { name } else { nil } }
+    #expect(served.count == 2)
+    let sent = served.sorted().map { Recorder.Call.sends($0) }
+    #expect(Array(heard[1...2]) == sent)
+    #expect(heard.count { if case .sends = $0 { true } else { false } } == 2)
+  }
+
+  @Test("alone, or outside of events, nothing is put off")
+  func sendsAtOnce() throws {
+    let (member, far) = try watched("a")
+    _ = try calls.next()
+    let asked = Inbox<Bool>()
+    try running.run { loop in
+      asked.put(loop.sendsLater(member.token))
+      member.onReady = { [unowned member] _ in asked.put(loop.sendsLater(member.token)) }
+      member.onDeadline = { [unowned member] in asked.put(loop.sendsLater(member.token)) }
+      writeAll(far, [1])
+    }
+    #expect(try asked.next(2) == [false, false])
+    try running.run { $0.setDeadline($0.now, for: member.token) }
+    #expect(try asked.next() == false)
+    try running.settle()
+    #expect(!calls.all.contains(.sends("a")))
+    close(far)
   }
 
   @Test("a member that always wants to go on starves neither posted work nor deadlines")
