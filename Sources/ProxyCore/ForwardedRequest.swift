@@ -3,7 +3,8 @@ public import HTTPSyntax
 /// How a request's head is written anew for the upstream. What is parsed is what is written: field lines are
 /// copied one by one, never the section as a whole, and the framing is our own.
 ///
-/// Not copyable, because each copy would count references to all of its arrays, for each request.
+/// Not copyable, because each copy would count references to all of its arrays, for each request: it is filled in and
+/// written where it lies.
 public struct ForwardedRequest: ~Copyable, Sendable {
   /// Path and query within the client's bytes; without a leading slash one is put before it.
   public var path: ByteRange
@@ -25,9 +26,9 @@ public struct ForwardedRequest: ~Copyable, Sendable {
   public var maxForwards: UInt64?
 
   public init(
-    path: ByteRange, hostLine: [UInt8], authorizationLine: [UInt8], keepsClientAuthorization: Bool,
-    pseudonym: [UInt8], framing: MessageFraming, sendsExpect: Bool, idempotencyLine: [UInt8] = [],
-    asksForUpgrade: Bool = false, maxForwards: UInt64? = nil
+    path: ByteRange = .empty, hostLine: [UInt8] = [], authorizationLine: [UInt8] = [],
+    keepsClientAuthorization: Bool = false, pseudonym: [UInt8], framing: MessageFraming = .none,
+    sendsExpect: Bool = false, idempotencyLine: [UInt8] = [], asksForUpgrade: Bool = false, maxForwards: UInt64? = nil
   ) {
     self.path = path
     self.hostLine = hostLine
@@ -39,6 +40,19 @@ public struct ForwardedRequest: ~Copyable, Sendable {
     self.idempotencyLine = idempotencyLine
     self.asksForUpgrade = asksForUpgrade
     self.maxForwards = maxForwards
+  }
+
+  /// For another request: all but the pseudonym is as at first.
+  public mutating func reset() {
+    path = .empty
+    hostLine = []
+    authorizationLine = []
+    keepsClientAuthorization = false
+    framing = .none
+    sendsExpect = false
+    idempotencyLine = []
+    asksForUpgrade = false
+    maxForwards = nil
   }
 
   /// Upper bound of what `write` appends for a head of `headBytes`.

@@ -11,42 +11,40 @@ extension ExchangeRun {
   private static let roundsMax = 32
 
   /// Does all that can be done now, and sets the deadlines for what cannot.
+  ///
+  /// Client and upstream are handed on from here: each look at them counts references.
   func advance() {
-    guard exchange != nil else { return }
+    guard exchange != nil, let client else { return }
     let serial = serial
     var rounds = 0
     var hasProgressed = true
     while hasProgressed {
       if rounds == Self.roundsMax {
-        if let upstream { worker.loop.again(upstream.token) } else if let client { worker.loop.again(client.token) }
+        worker.loop.again(upstream?.token ?? client.token)
         break
       }
       rounds += 1
       // More than a small exchange: others need not wait for it with what they have to send.
       if rounds == 3 { worker.loop.sendGathered() }
-      hasProgressed = pumpRequest()
+      hasProgressed = pumpRequest(client)
       guard self.serial == serial else { return }
-      hasProgressed = pumpResponse(serial) || hasProgressed
+      if let upstream { hasProgressed = pumpResponse(upstream, client) || hasProgressed }
       guard self.serial == serial else { return }
     }
-    flushClient()
+    flush(client)
     guard self.serial == serial else { return }
-    passHalfCloseOn()
-    armDeadlines()
+    if isHalfCloseDue { passHalfCloseOn() }
+    armDeadlines(client, upstream)
   }
 
   // MARK: request
 
   /// Returns whether anything moved.
-  private func pumpRequest() -> Bool {
-    guard let client, !isRequestSent || !isRequestReceived else {
-      flushUpstream()
-      return false
-    }
+  private func pumpRequest(_ client: ClientConnection) -> Bool {
     var hasMoved = false
-    // The body waits for the answer to our own expectation.
-    if probeDeadline != .never {
-      flushUpstream()
+    // Nothing is left to come, or it waits for the answer to our own expectation.
+    if isRequestSent && isRequestReceived || probeDeadline != .never {
+      if let upstream { flush(upstream) }
       return false
     }
     if !isUploadStopped, let upstream, responsePhase != .none { hasMoved = sendCopy(upstream) }
@@ -60,7 +58,7 @@ extension ExchangeRun {
       headDeadline = worker.loop.now + worker.timeouts.responseHeader
       hasMoved = true
     }
-    flushUpstream()
+    if let upstream { flush(upstream) }
     return hasMoved
   }
 
@@ -163,8 +161,8 @@ extension ExchangeRun {
     upstream.wire.channel.note(.readable)
   }
 
-  private func flushUpstream() {
-    guard let upstream, upstream.wire.hasPendingOutput, !isUploadStopped || responsePhase == .head else { return }
+  private func flush(_ upstream: UpstreamConnection) {
+    guard upstream.wire.hasPendingOutput, !isUploadStopped || responsePhase == .head else { return }
     // A whole request that nothing waits behind.
     if isRequestSent, !isTunnel, responsePhase == .head, worker.loop.sendsLater(upstream.token) {
       return upstream.wire.flushLater()
@@ -172,12 +170,12 @@ extension ExchangeRun {
     if case .failed = upstream.wire.flush() { stopUpload(upstream) }
   }
 
-  /// What `flushUpstream` has put off.
-  func sendRequestNow() {
-    guard let upstream, upstream.wire.isFlushDue else { return }
+  /// What `flush` has put off.
+  func sendRequestNow(on upstream: UpstreamConnection) {
+    guard upstream.wire.isFlushDue else { return }
     switch upstream.wire.flush() {
     case .done: break
-    case .blocked: armDeadlines()
+    case .blocked: if let client { armDeadlines(client, upstream) }
     case .failed:
       stopUpload(upstream)
       advance()
@@ -186,25 +184,24 @@ extension ExchangeRun {
 
   /// The client of a tunnel has ended its side: when all of it has left, so does ours.
   private func passHalfCloseOn() {
-    guard isHalfCloseDue, let upstream, !upstream.wire.hasPendingOutput else { return }
+    guard let upstream, !upstream.wire.hasPendingOutput else { return }
     isHalfCloseDue = false
     upstream.wire.channel.shutdownWriting()
   }
 
   // MARK: response
 
-  private func pumpResponse(_ serial: UInt64) -> Bool {
-    guard let upstream else { return false }
+  private func pumpResponse(_ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
     switch responsePhase {
     case .none: return false
-    case .head: return readResponseHead(upstream)
+    case .head: return readResponseHead(upstream, client)
     case .held: return readHeld(upstream)
-    case .body: return relayContent(upstream)
+    case .body: return relayContent(upstream, client)
     }
   }
 
-  private func readResponseHead(_ upstream: UpstreamConnection) -> Bool {
-    guard let head = responseHead else { return false }
+  private func readResponseHead(_ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
+    let head = responseHead
     if upstream.wire.input?.isEmpty ?? true || needsMoreHead {
       switch upstream.wire.fill() {
       case .bytes: break
@@ -236,7 +233,7 @@ extension ExchangeRun {
     case .complete(let bytes):
       needsMoreHead = false
       responseHeadBytes = bytes
-      return head.isInterim ? relayInterim(head, upstream) : judgeHead(head, upstream)
+      return head.isInterim ? relayInterim(head, upstream, client) : judgeHead(head, upstream)
     }
   }
 
@@ -248,10 +245,9 @@ extension ExchangeRun {
   }
 
   /// Every unsolicited 1xx goes on, but none to HTTP/1.0 (RFC 9110 §15.2); 101 was not asked for.
-  private func relayInterim(_ head: ResponseHead, _ upstream: UpstreamConnection) -> Bool {
-    guard let client else { return false }
+  private func relayInterim(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
     if head.status == 101 {
-      if plan.asksForUpgrade, isGranted(head, upstream, client) { return judgeHead(head, upstream) }
+      if plan.forwarded.asksForUpgrade, isGranted(head, upstream, client) { return judgeHead(head, upstream) }
       upstreamFailed(.malformedResponse("it switched to a protocol that it was not asked for"))
       return false
     }
@@ -260,12 +256,12 @@ extension ExchangeRun {
     if isOurs { probeDeadline = .never }
     if client.head?.minorVersion != 0, !isOurs {
       // No faster than the client takes them: an upstream can send any number (I12).
-      if client.wire.hasPendingOutput { flushClient() }
+      if client.wire.hasPendingOutput { flush(client) }
       if exchange == nil || client.wire.hasPendingOutput { return false }
       let interim = ForwardedResponse.interim(pseudonym: worker.current.pseudonym)
       let out = client.wire.stage(interim.bytesMax(headBytes: responseHeadBytes))
       upstream.wire.input?.withReadable { interim.write(head, $0.extracting(first: responseHeadBytes), into: out) }
-      flushClient()
+      flush(client)
     }
     upstream.wire.consume(responseHeadBytes)
     responseHeadBytes = 0
@@ -288,8 +284,7 @@ extension ExchangeRun {
     }
   }
 
-  private func relayContent(_ upstream: UpstreamConnection) -> Bool {
-    guard let client else { return false }
+  private func relayContent(_ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
     if responseSplice.isUnderway { return spliceResponse(upstream, client) ?? false }
     var hasMoved = false
     while true {
@@ -305,7 +300,7 @@ extension ExchangeRun {
           return false
         }
       case .finished:
-        client.wire.endSending(trailers: wantsTrailers ? worker.forwardable(upstream.wire.trailers) : [])
+        client.wire.endSending(trailers: client.head?.teTrailers ?? false ? worker.forwardable(upstream.wire.trailers) : [])
         handle(.responseEnded)
         return false
       case .failed:
@@ -329,8 +324,6 @@ extension ExchangeRun {
     }
   }
 
-  private var wantsTrailers: Bool { client?.head?.teTrailers ?? false }
-
   private func fillResponse(_ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
     switch upstream.wire.fill() {
     case .bytes: return true
@@ -353,41 +346,37 @@ extension ExchangeRun {
     return false
   }
 
-  private func flushClient() {
-    guard let client, client.wire.hasPendingOutput else { return }
+  private func flush(_ client: ClientConnection) {
+    guard client.wire.hasPendingOutput else { return }
     if case .failed = client.wire.flush() { handle(.clientAborted) }
   }
 
   // MARK: deadlines
 
-  private func armDeadlines() {
+  private func armDeadlines(_ client: ClientConnection, _ upstream: UpstreamConnection?) {
     guard exchange != nil else { return }
-    let timeouts = worker.timeouts
     let now = worker.loop.now
-    let upstream = upstream
-    let client = client
-    let isClientSlow = client?.wire.isBlockedSending ?? false
-    if let client {
-      let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped && !isTunnel
-        && probeDeadline == .never && !(upstream?.wire.isBlockedSending ?? false)
-      let deadline: Instant
-      if isClientSlow {
-        clientReads.end()
-        deadline = clientWrites.after(client.wire.bytesSent, now, timeouts.writeStalled)
-      } else if isWaitingForContent && isCopySent {
-        clientWrites.end()
-        deadline = clientReads.after(client.wire.bytesReceived, now, timeouts.requestBodyIdle)
-      } else {
-        clientWrites.end()
-        clientReads.end()
-        deadline = .never
-      }
-      worker.loop.setDeadline(min(deadline, poolDeadline), for: client.token)
+    let isUpstreamSlow = upstream?.wire.isBlockedSending ?? false
+    let isClientSlow = client.wire.isBlockedSending
+    let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped && !isTunnel
+      && probeDeadline == .never && !isUpstreamSlow
+    let clientDeadline: Instant
+    if isClientSlow {
+      clientReads.end()
+      clientDeadline = clientWrites.after(client.wire.bytesSent, now, worker.timeouts.writeStalled)
+    } else if isWaitingForContent && isCopySent {
+      clientWrites.end()
+      clientDeadline = clientReads.after(client.wire.bytesReceived, now, worker.timeouts.requestBodyIdle)
+    } else {
+      clientWrites.end()
+      clientReads.end()
+      clientDeadline = .never
     }
+    worker.loop.setDeadline(min(clientDeadline, poolDeadline), for: client.token)
     guard let upstream else { return }
     let deadline: Instant
-    if upstream.wire.isBlockedSending, !isUploadStopped {
-      deadline = upstreamWrites.after(upstream.wire.bytesSent, now, timeouts.writeStalled)
+    if isUpstreamSlow, !isUploadStopped {
+      deadline = upstreamWrites.after(upstream.wire.bytesSent, now, worker.timeouts.writeStalled)
     } else {
       upstreamWrites.end()
       switch responsePhase {
@@ -398,8 +387,8 @@ extension ExchangeRun {
         deadline = .never
       case .body:
         // In a tunnel either side's bytes show that it lives.
-        let progress = upstream.wire.bytesReceived &+ (isTunnel ? client?.wire.bytesReceived ?? 0 : 0)
-        deadline = upstreamReads.after(progress, now, timeouts.responseBodyIdle)
+        let progress = upstream.wire.bytesReceived &+ (isTunnel ? client.wire.bytesReceived : 0)
+        deadline = upstreamReads.after(progress, now, worker.timeouts.responseBodyIdle)
       }
     }
     worker.loop.setDeadline(deadline, for: upstream.token)

@@ -15,7 +15,9 @@ final class ExchangeRun {
   private(set) var client: ClientConnection?
   private(set) var upstream: UpstreamConnection?
   var exchange: Exchange?
-  let plan = RequestPlan()
+  let plan: RequestPlan
+  /// As many reloads as the worker had seen when this run was made for it.
+  let reloads: Int
 
   // The request, in the present attempt.
   var copy: ReplayBuffer?
@@ -31,7 +33,8 @@ final class ExchangeRun {
   var isUploadStopped = false
 
   // The response.
-  var responseHead: ResponseHead?
+  /// In use from the sending of a request until the response's end.
+  let responseHead: ResponseHead
   var responseSplice: ContentSplice
   var responsePhase = ResponsePhase.none
   var headDeadline = Instant.never
@@ -51,7 +54,6 @@ final class ExchangeRun {
   var closesClient = false
   var clientFraming = MessageFraming.none
 
-  private var bearerLine: [UInt8] = []
   private var generation: UInt64?
   /// Until when a connection of the pool is waited for; `never` where none is.
   private(set) var poolDeadline = Instant.never
@@ -76,6 +78,9 @@ final class ExchangeRun {
 
   init(worker: Worker) {
     self.worker = worker
+    reloads = worker.reloads
+    plan = RequestPlan(pseudonym: worker.current.pseudonym)
+    responseHead = ResponseHead(limits: worker.current.headLimits)
     requestSplice = ContentSplice(worker.loop.pipes)
     responseSplice = ContentSplice(worker.loop.pipes)
   }
@@ -184,7 +189,7 @@ final class ExchangeRun {
   }
 
   private func attach(_ bearer: BearerCache.Entry) {
-    bearerLine = bearer.line
+    plan.forwarded.authorizationLine = bearer.line
     generation = bearer.generation
     handle(.bearer(.ready(generation: bearer.generation)))
   }
@@ -216,32 +221,28 @@ final class ExchangeRun {
       plan.pool?.discard(upstream)
       self.upstream = nil
     }
-    releaseResponseHead()
+    responseHeadBytes = 0
     responsePhase = .none
     handle(.upstreamFailed(failure))
   }
 
   private func sendRequest(carriesBearer: Bool) {
-    guard let client, let upstream else { return }
+    guard let client, let wire = upstream?.wire else { return }
     copySent = 0
     isUploadStopped = false
     upstreamWrites = ProgressDeadline()
     upstreamReads = ProgressDeadline()
     let probes = exchange?.probes == true && !isRequestReceived && contentTaken == 0
-    let sendsExpect = !isRequestReceived && contentTaken == 0 && client.head?.expectsContinue ?? false || probes
+    plan.forwarded.sendsExpect = !isRequestReceived && contentTaken == 0 && client.head?.expectsContinue ?? false || probes
+    if !carriesBearer { plan.forwarded.authorizationLine = [] }
     probeDeadline = probes ? plan.probeWait.map { worker.loop.now + $0 } ?? .never : .never
-    let request = ForwardedRequest(
-      path: plan.path, hostLine: plan.hostLine, authorizationLine: carriesBearer ? bearerLine : [],
-      keepsClientAuthorization: plan.keepsClientAuthorization, pseudonym: worker.current.pseudonym,
-      framing: plan.framing, sendsExpect: sendsExpect, idempotencyLine: plan.idempotencyLine,
-      asksForUpgrade: plan.asksForUpgrade, maxForwards: plan.maxForwards)
-    let out = upstream.wire.stage(request.bytesMax(headBytes: client.headBytes))
-    _ = client.withHead { head, bytes in request.write(head, bytes, into: out) }
-    upstream.wire.beginSending(plan.framing)
+    let out = wire.stage(plan.forwarded.bytesMax(headBytes: client.headBytes))
+    _ = client.withHead { head, bytes in plan.forwarded.write(head, bytes, into: out) }
+    wire.beginSending(plan.forwarded.framing)
     isRequestSent = !plan.hasBody
     responsePhase = .head
     needsMoreHead = false
-    responseHead = worker.borrowResponseHead()
+    responseHead.reset()
     headDeadline = worker.loop.now + worker.timeouts.responseHeader
     if carriesBearer { worker.counters.requestsWithBearer += 1 }
     advance()
@@ -279,7 +280,7 @@ final class ExchangeRun {
 
   /// The connection of a 401 that is not passed on goes back to the pool if all of the 401 is here.
   private func releaseHeldUpstream() {
-    guard let upstream, let responseHead else { return }
+    guard let upstream else { return }
     upstream.wire.consume(responseHeadBytes)
     var isWhole = false
     drain: while true {
@@ -298,7 +299,8 @@ final class ExchangeRun {
   // MARK: the response
 
   private func relayHead(note: String?) {
-    guard let client, let upstream, let head = responseHead, let request = client.head else { return }
+    guard let client, let upstream, let request = client.head else { return }
+    let head = responseHead
     self.note = note
     status = head.status
     if generation != nil, status != 401, case .slot(let slot) = plan.session { worker.bearerAccepted(slot, generation) }
@@ -431,7 +433,7 @@ final class ExchangeRun {
   private func finish() {
     // An answer to a request that has not left yet is none.
     let isAtRest = upstream.map { !$0.wire.hasPendingOutput && $0.wire.input?.isEmpty ?? true } ?? true
-    let isReusable = (responseHead?.isPersistent ?? false) && isRequestSent && !isUploadStopped && isAtRest
+    let isReusable = !isTunnel && responseHead.isPersistent && isRequestSent && !isUploadStopped && isAtRest
     if !isRequestReceived { closesClient = true }
     releaseUpstream(isReusable: isReusable)
     end()
@@ -461,15 +463,10 @@ final class ExchangeRun {
 
   func releaseUpstream(isReusable: Bool) {
     plan.pool?.cancel(self)
-    releaseResponseHead()
+    responseHeadBytes = 0
     responsePhase = .none
     guard let upstream = upstream.take() else { return }
     if isReusable && !worker.isDraining { plan.pool?.giveBack(upstream) } else { plan.pool?.discard(upstream) }
-  }
-
-  private func releaseResponseHead() {
-    if let head = responseHead.take() { worker.giveBack(head) }
-    responseHeadBytes = 0
   }
 
   /// Writes the log's line and makes the run ready for another request.
@@ -499,7 +496,6 @@ final class ExchangeRun {
     clientFraming = .none
     headDeadline = .never
     poolDeadline = .never
-    bearerLine = []
     generation = nil
     hasFailedOnPooled = false
     status = 0

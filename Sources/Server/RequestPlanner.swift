@@ -14,23 +14,17 @@ final class RequestPlan {
   var upstreamIndex = -1
   var method = HTTPSyntax.Method.get
   var pool: UpstreamPool?
-  var path = ByteRange.empty
+  /// How its head is written for the upstream. A 101 to one that asks for an upgrade opens a tunnel.
+  var forwarded: ForwardedRequest
   var isGateway = false
-  /// `Host: …\r\n`.
-  var hostLine: [UInt8] = []
-  var keepsClientAuthorization = false
-  var framing = MessageFraming.none
-  var idempotencyLine: [UInt8] = []
   var session: SessionReference?
   var facts = RequestPlan.noFacts
   /// False for a body that must not be kept (`Bearerd-Replayable: false`, or no token that could be refused).
   var keepsCopy = false
   /// How long the body waits for the answer to our expectation; nil where bearerd has none.
   var probeWait: Interval?
-  /// In place of the client's `Max-Forwards`.
-  var maxForwards: UInt64?
-  /// The client asks to switch protocols: a 101 opens a tunnel.
-  var asksForUpgrade = false
+
+  init(pseudonym: [UInt8]) { forwarded = ForwardedRequest(pseudonym: pseudonym) }
 
   private static let noFacts = ExchangeFacts(
     auth: .none, method: .other, hasIdempotencyKey: false, clientRetry: nil, pathRetry: .default,
@@ -41,24 +35,18 @@ final class RequestPlan {
     upstreamIndex = -1
     method = .get
     pool = nil
-    path = .empty
+    forwarded.reset()
     isGateway = false
-    hostLine = []
-    keepsClientAuthorization = false
-    framing = .none
-    idempotencyLine = []
     session = nil
     facts = Self.noFacts
     keepsCopy = false
     probeWait = nil
-    maxForwards = nil
-    asksForUpgrade = false
   }
 
-  var hasBody: Bool { framing != .none && framing != .contentLength(0) }
+  var hasBody: Bool { forwarded.framing != .none && forwarded.framing != .contentLength(0) }
 
   var contentLength: UInt64? {
-    if case .contentLength(let length) = framing { return length }
+    if case .contentLength(let length) = forwarded.framing { return length }
     return nil
   }
 
@@ -107,7 +95,7 @@ enum RequestPlanner {
     if head.method == .trace, head.framing != .none { return .refused(ProblemTexts.traceWithContent) }
     switch MaxForwards.read(head, bytes) {
     case .unlimited: break
-    case .forward(let number): plan.maxForwards = number
+    case .forward(let number): plan.forwarded.maxForwards = number
     case .ended: return .final(trace: head.method == .trace ? TraceContent.make(head, bytes) : nil)
     case .malformed: return .refused(ProblemTexts.malformedMaxForwards)
     }
@@ -163,11 +151,11 @@ enum RequestPlanner {
     plan.upstream = upstream
     plan.upstreamIndex = index
     plan.pool = worker.pools[index]
-    plan.path = path
+    plan.forwarded.path = path
     plan.isGateway = isGateway
-    plan.hostLine = upstream.hostLine
-    plan.framing = head.framing
-    plan.asksForUpgrade = asksForUpgrade(head, bytes)
+    plan.forwarded.hostLine = upstream.hostLine
+    plan.forwarded.framing = head.framing
+    plan.forwarded.asksForUpgrade = asksForUpgrade(head, bytes)
     let controls: ControlFields
     switch ControlFields.read(head, bytes) {
     case .failure(let problem): return .refused(problem)
@@ -179,7 +167,7 @@ enum RequestPlanner {
     if auth != .none, upstream.settings.authorization == .keep, head.firstIndex(of: .authorization) != nil {
       auth = .none
     }
-    plan.keepsClientAuthorization = auth == .none
+    plan.forwarded.keepsClientAuthorization = auth == .none
     if auth != .none {
       switch session(controls, caller, rule.ruleIndex, upstream, client, index, worker) {
       case .failure(let problem): return .refused(problem)
@@ -194,7 +182,7 @@ enum RequestPlanner {
       && rule.retry != .never
     plan.facts = facts(head, auth, controls, rule, route.writes, hasBody: plan.hasBody)
     if upstream.settings.idempotencyInject, !head.method.isSafe, !plan.facts.hasIdempotencyKey {
-      plan.idempotencyLine = Array("Idempotency-Key: \(UUIDText.random())\r\n".utf8)
+      plan.forwarded.idempotencyLine = Array("Idempotency-Key: \(UUIDText.random())\r\n".utf8)
       plan.facts.hasIdempotencyKey = true
     }
     if probes(plan, head, controls, rule, worker) {
@@ -282,7 +270,7 @@ enum RequestPlanner {
   ) -> PlannedRequest {
     // RFC 9110 §9.3.6: content has no meaning here, so what followed could be read as the tunnel's first bytes.
     if head.framing != .none { return .refused(ProblemTexts.connectWithContent) }
-    plan.maxForwards = nil
+    plan.forwarded.maxForwards = nil
     plan.facts.isTunnel = true
     let host = bytes.extracting(authority.host.offsets).string
     switch worker.tunnelPool(to: Origin(scheme: .http, host: host, port: authority.port ?? 443)) {
@@ -303,11 +291,11 @@ enum RequestPlanner {
     case .failure(let problem): return .refused(problem)
     case .success(let pool): plan.pool = pool
     }
-    plan.path = path
-    plan.hostLine = Array("Host: \(origin.hostFieldValue)\r\n".utf8)
-    plan.framing = head.framing
-    plan.keepsClientAuthorization = true
-    plan.asksForUpgrade = asksForUpgrade(head, bytes)
+    plan.forwarded.path = path
+    plan.forwarded.hostLine = Array("Host: \(origin.hostFieldValue)\r\n".utf8)
+    plan.forwarded.framing = head.framing
+    plan.forwarded.keepsClientAuthorization = true
+    plan.forwarded.asksForUpgrade = asksForUpgrade(head, bytes)
     plan.facts.hasBody = plan.hasBody
     plan.facts.isSafe = head.method.isSafe
     return .planned

@@ -40,7 +40,7 @@ final class UpstreamConnection: LoopMember {
     if wire.channel.mayRead, wire.fill() != .blocked { pool.dropIdle(self) }
   }
 
-  func sendNow() { run?.sendRequestNow() }
+  func sendNow() { run?.sendRequestNow(on: self) }
 
   func deadlinePassed() {
     if let run { run.upstreamDeadlinePassed() } else { pool.dropIdle(self) }

@@ -27,6 +27,8 @@ public struct AccessRecord: Sendable {
 public final class Worker: @unchecked Sendable {
   public let loop: EventLoop
   public let index: Int
+  /// Plans adopted after the first.
+  private(set) var reloads = 0
   let keeper: SessionKeeper
   private(set) var plan: ServerPlan { didSet { current = Current(plan) } }
   private(set) var current: Current
@@ -52,7 +54,6 @@ public final class Worker: @unchecked Sendable {
   private var clients: [ObjectIdentifier: ClientConnection] = [:]
   private var spareRuns: [ExchangeRun] = []
   private var spareRequestHeads: [RequestHead] = []
-  private var spareResponseHeads: [ResponseHead] = []
   private var passPools: [Origin: UpstreamPool] = [:]
   /// For CONNECT: no connection of theirs is ever given back.
   private var tunnelPools: [Origin: UpstreamPool] = [:]
@@ -95,7 +96,7 @@ public final class Worker: @unchecked Sendable {
     /// Our name in `Via`.
     let pseudonym: [UInt8]
     let timeouts: Configuration.Timeouts
-    fileprivate let headLimits: HeadLimits
+    let headLimits: HeadLimits
 
     init(_ plan: ServerPlan) {
       routes = plan.routes
@@ -272,8 +273,9 @@ public final class Worker: @unchecked Sendable {
     // A picked session is remembered by its upstream's index, which may be another upstream's now (I6).
     for client in clients.values { client.pooledSlot = nil }
     replayBudget = ReplayBudget(bytesMax: plan.configuration.replay.memoryBytes / loopCount)
+    reloads += 1
+    spareRuns = []
     spareRequestHeads = []
-    spareResponseHeads = []
     makePools()
   }
 
@@ -290,24 +292,16 @@ public final class Worker: @unchecked Sendable {
   func borrowRun() -> ExchangeRun { spareRuns.popLast() ?? ExchangeRun(worker: self) }
 
   func giveBack(_ run: consuming ExchangeRun) {
-    if spareRuns.count < Self.sparesMax { spareRuns.append(run) }
+    // One from before a reload has other limits and another name.
+    if run.reloads == reloads, spareRuns.count < Self.sparesMax { spareRuns.append(run) }
   }
 
   func borrowRequestHead() -> RequestHead { spareRequestHeads.popLast() ?? RequestHead(limits: headLimits) }
 
   func giveBack(_ head: consuming RequestHead) {
     head.reset()
-    // One from before a reload has other limits.
     if head.limits != headLimits { return }
     if spareRequestHeads.count < Self.sparesMax { spareRequestHeads.append(head) }
-  }
-
-  func borrowResponseHead() -> ResponseHead { spareResponseHeads.popLast() ?? ResponseHead(limits: headLimits) }
-
-  func giveBack(_ head: consuming ResponseHead) {
-    head.reset()
-    if head.limits != headLimits { return }
-    if spareResponseHeads.count < Self.sparesMax { spareResponseHeads.append(head) }
   }
 
   /// The trailer lines that may go on, each ended by CRLF; nothing where the section is not valid.
@@ -363,7 +357,7 @@ public final class Worker: @unchecked Sendable {
   }
 
   private static func pathText(_ plan: RequestPlan, _ head: RequestHead, _ bytes: RawSpan) -> String {
-    let range = plan.path.isEmpty ? head.target : plan.path
+    let range = plan.forwarded.path.isEmpty ? head.target : plan.forwarded.path
     return String(range.string(in: bytes).prefix { $0 != "?" })
   }
 }
