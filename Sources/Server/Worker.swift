@@ -62,7 +62,7 @@ public final class Worker: @unchecked Sendable {
   private let passTLS: TLSClientContext?
   private var isDrained: (@Sendable () -> Void)?
 
-  private static let sparesMax = 256
+  private static let sparesMax = 512
   /// Origins that no upstream claims and that have a pool at a time.
   private static let passPoolsMax = 128
   /// Connections beyond the limit that are told so, rather than closed without a word.
@@ -182,7 +182,6 @@ public final class Worker: @unchecked Sendable {
     if isSurplus { counters.clientsRefused += 1 }
     // Beyond what can be told so: closed at once.
     if isDraining || clients.count >= connectionsMax + Self.surplusMax { return }
-    if isTCP { SocketOptions.setNoDelay(descriptor.raw) }
     ClientConnection(
       Channel(descriptor), worker: self, isTCP: isTCP, isRemote: isRemote, isSurplus: isSurplus
     ).start()

@@ -18,7 +18,7 @@ public final class BufferPool {
   /// Bytes lent at present: the buffer gauge.
   public private(set) var lentBytes = 0
 
-  public init(ordinaryKeptMax: Int = 128, largeKeptMax: Int = 16) {
+  public init(ordinaryKeptMax: Int = 512, largeKeptMax: Int = 16) {
     self.ordinaryKeptMax = ordinaryKeptMax
     self.largeKeptMax = largeKeptMax
     ordinary.reserveCapacity(ordinaryKeptMax)

@@ -143,7 +143,8 @@ public struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// A socket that accepts, non-blocking.
+/// A socket that accepts, non-blocking. Connections over TCP have Nagle's algorithm off: they inherit it on Linux, which
+/// saves a system call for each.
 public final class ListeningSocket: @unchecked Sendable {
   public let descriptor: Int32
   public let address: SocketAddress
@@ -154,6 +155,7 @@ public final class ListeningSocket: @unchecked Sendable {
     self.descriptor = descriptor.raw
     self.unixPath = unixPath
     address = try Self.localAddress(of: descriptor.raw)
+    if address.family != .unix { SocketOptions.setNoDelay(descriptor.raw) }
     owned = descriptor
   }
 

@@ -8,6 +8,13 @@ import Transport
     try #require(SocketAddress(literal: "127.0.0.1", port: port))
   }
 
+  /// Nagle's algorithm is off: nothing waits for an acknowledgement.
+  private func hasNoDelay(_ descriptor: Int32) -> Bool {
+    var isOn: Int32 = 0
+    var length = socklen_t(4)
+    return getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &isOn, &length) == 0 && isOn == 1
+  }
+
   @Test("port 0 becomes the port that connections reach, and accept answers nil until one comes")
   func accepts() throws {
     let listening = try ListeningSocket.tcp(loopback(0))
@@ -24,6 +31,7 @@ import Transport
     // Non-blocking and closed on exec.
     #expect(fcntl(accepted.raw, F_GETFL) & O_NONBLOCK != 0)
     #expect(fcntl(accepted.raw, F_GETFD) & FD_CLOEXEC != 0)
+    #expect(hasNoDelay(accepted.raw))
     writeAll(client, [7])
     var byte: UInt8 = 0
     var entry = pollfd(fd: accepted.raw, events: Int16(POLLIN), revents: 0)
@@ -49,6 +57,13 @@ import Transport
     #expect(listening.address.port == port)
     #expect(fcntl(descriptor, F_GETFL) & O_NONBLOCK != 0)
     #expect(fcntl(descriptor, F_GETFD) & FD_CLOEXEC != 0)
+    let client = try connectedSocket(port: port)
+    defer { close(client) }
+    guard let accepted = try listening.accept() else {
+      Issue.record("no connection")
+      return
+    }
+    #expect(hasNoDelay(accepted.raw))
     let (silent, _) = try silentPort()
     #expect(throws: SocketFault.self) { _ = try ListeningSocket.inherited(silent) }
   }
