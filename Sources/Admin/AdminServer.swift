@@ -113,9 +113,10 @@ private final class AdminConnection: LoopMember {
   private let server: AdminServer
   private let loop: EventLoop
   private var token = MemberToken.unassigned
-  private let input = ByteBuffer(capacity: 8192)
+  private var input = ByteBuffer(capacity: 8192)
   private let head = RequestHead(limits: HeadLimits(requestLineBytes: 2048, sectionBytes: 6000, fields: 64))
-  private var output: ByteBuffer?
+  /// Without memory until the answer is there.
+  private var output = ByteBuffer()
   /// The request is whole, and answered or about to be.
   private(set) var isAnswered = false
 
@@ -136,7 +137,7 @@ private final class AdminConnection: LoopMember {
 
   func ready(_ readiness: Readiness) {
     channel.note(readiness)
-    if output != nil { return flush() }
+    if output.hasMemory { return flush() }
     if !isAnswered { read() }
   }
 
@@ -172,14 +173,13 @@ private final class AdminConnection: LoopMember {
   }
 
   func send(_ response: String) {
-    let buffer = ByteBuffer(capacity: response.utf8.count)
-    buffer.append(utf8: response)
-    output = buffer
+    output = ByteBuffer(capacity: response.utf8.count)
+    output.append(utf8: response)
     flush()
   }
 
   private func flush() {
-    while let output, !output.isEmpty {
+    while !output.isEmpty {
       switch channel.write(output.readable) {
       case .bytes(let count): output.consume(count)
       case .wouldBlock: return

@@ -17,15 +17,15 @@ public enum ChunkedEncoding {
 
 extension ByteBuffer {
   /// Before `size` (at least 1) bytes of content.
-  public func appendChunkHeader(size: Int) {
+  public mutating func appendChunkHeader(size: Int) {
     precondition(size > 0, "a chunk of no content would end the body")
     append(hexadecimal: UInt64(size))
     append(ChunkedEncoding.chunkEnd)
   }
 
   /// After a chunk's content.
-  public func appendChunkEnd() { append(ChunkedEncoding.chunkEnd) }
+  public mutating func appendChunkEnd() { append(ChunkedEncoding.chunkEnd) }
 
   /// The end of a body without trailers.
-  public func appendLastChunk() { append(ChunkedEncoding.lastChunk) }
+  public mutating func appendLastChunk() { append(ChunkedEncoding.lastChunk) }
 }

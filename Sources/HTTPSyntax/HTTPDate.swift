@@ -23,7 +23,7 @@ public enum HTTPDate {
   /// As an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`. Years out of 0 to 9999, which the form cannot show, show as
   /// the nearest that it can.
   public static func format(_ time: WallTime) -> String {
-    let buffer = ByteBuffer(capacity: formattedBytes)
+    var buffer = ByteBuffer(capacity: formattedBytes)
     buffer.append(date: time)
     return buffer.withReadable { $0.string }
   }
@@ -112,7 +112,7 @@ public enum HTTPDate {
 
 extension ByteBuffer {
   /// An IMF-fixdate, `HTTPDate.formattedBytes` bytes.
-  public func append(date time: WallTime) {
+  public mutating func append(date time: WallTime) {
     // 0000-01-01 and 9999-12-31T23:59:59.
     let shown = max(WallTime(seconds: -62_167_219_200), min(time, WallTime(seconds: 253_402_300_799)))
     let civil = shown.civil
@@ -133,7 +133,7 @@ extension ByteBuffer {
     append(" GMT")
   }
 
-  private func append(twoDigits value: Int) {
+  private mutating func append(twoDigits value: Int) {
     append(byte: 0x30 + UInt8(value / 10 % 10))
     append(byte: 0x30 + UInt8(value % 10))
   }

@@ -32,7 +32,7 @@ final class RequestReader {
 
   private let channel: Channel
   /// Holds the largest head that `HeadLimits` admits.
-  private let buffer = ByteBuffer(capacity: 65_536)
+  private var buffer = ByteBuffer(capacity: 65_536)
   private let table = RequestHead(limits: HeadLimits())
 
   init(channel: Channel) { self.channel = channel }

@@ -62,8 +62,8 @@ public struct ForwardedRequest: ~Copyable, Sendable {
   }
 
   /// Appends the head. The caller has made `bytesMax` room.
-  public func write(_ head: RequestHead, _ bytes: RawSpan, into out: ByteBuffer) {
-    writeRequestLine(head, bytes, into: out)
+  public func write(_ head: RequestHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
+    writeRequestLine(head, bytes, into: &out)
     // Host first (RFC 9112 §3.2 asks for it early).
     out.append(array: hostLine)
     out.append(array: authorizationLine)
@@ -83,7 +83,7 @@ public struct ForwardedRequest: ~Copyable, Sendable {
     let takesTrailers = head.teTrailers && head.minorVersion > 0
     if takesTrailers { out.append("TE: trailers\r\n") }
     if asksForUpgrade {
-      UpgradeFields.write(head.lines, bytes, withTE: takesTrailers, into: out)
+      UpgradeFields.write(head.lines, bytes, withTE: takesTrailers, into: &out)
     } else if takesTrailers {
       out.append("Connection: TE\r\n")
     }
@@ -100,7 +100,7 @@ public struct ForwardedRequest: ~Copyable, Sendable {
     out.append("\r\n\r\n")
   }
 
-  private func writeRequestLine(_ head: RequestHead, _ bytes: RawSpan, into out: ByteBuffer) {
+  private func writeRequestLine(_ head: RequestHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
     let end = path.end + " HTTP/1.1\r\n".utf8.count
     // The line as we would write it (a later minor version is not ours): from the method on it is copied in one piece.
     if path == head.target, bytes.byte(at: path.start) == UInt8(ascii: "/"),
@@ -109,13 +109,13 @@ public struct ForwardedRequest: ~Copyable, Sendable {
     }
     out.append(bytes.extracting(head.methodRange.offsets))
     out.append(" ")
-    writePathStart(head, bytes, into: out)
+    writePathStart(head, bytes, into: &out)
     out.append(bytes.extracting(path.offsets))
     out.append(" HTTP/1.1\r\n")
   }
 
   /// An empty path is a slash; of OPTIONS in absolute form it is an asterisk (RFC 9112 §3.2.4).
-  private func writePathStart(_ head: RequestHead, _ bytes: RawSpan, into out: ByteBuffer) {
+  private func writePathStart(_ head: RequestHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
     if path.isEmpty {
       let isAbsoluteForm = bytes.byte(at: head.target.start) != UInt8(ascii: "/")
       out.append(head.method == .options && isAbsoluteForm ? "*" : "/")
@@ -197,7 +197,7 @@ public enum UpgradeOffer {
 
 /// `Upgrade` and the `Connection` that goes with it, on requests that ask for a switch and on the 101 that grants it.
 enum UpgradeFields {
-  static func write(_ lines: [FieldLine], _ bytes: RawSpan, withTE: Bool = false, into out: ByteBuffer) {
+  static func write(_ lines: [FieldLine], _ bytes: RawSpan, withTE: Bool = false, into out: inout ByteBuffer) {
     out.append(withTE ? "Connection: upgrade, TE\r\n" : "Connection: upgrade\r\n")
     for line in lines where line.field == .upgrade {
       out.append("Upgrade: ")
@@ -209,10 +209,10 @@ enum UpgradeFields {
 
 extension ByteBuffer {
   /// All of `bytes`; there must be room.
-  public func append(array bytes: [UInt8]) { append(unsafe bytes.span.bytes) }
+  public mutating func append(array bytes: [UInt8]) { append(unsafe bytes.span.bytes) }
 
   /// A field line of a head, `Name: value` and CRLF whatever white space it came with; there must be room.
-  func append(_ line: FieldLine, of bytes: RawSpan) {
+  mutating func append(_ line: FieldLine, of bytes: RawSpan) {
     if line.isPlain(in: bytes) { return append(bytes.extracting(line.name.start..<line.value.end + 2)) }
     append(bytes.extracting(line.name.offsets))
     append(": ")

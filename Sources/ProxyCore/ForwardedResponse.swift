@@ -34,8 +34,8 @@ public struct ForwardedResponse: ~Copyable, Sendable {
   public var rewrite: LocationRewrite?
 
   public init(
-    framing: MessageFraming, closes: Bool, keepsHTTP10Alive: Bool, pseudonym: [UInt8], note: String? = nil,
-    dateLine: [UInt8] = [], rewrite: LocationRewrite? = nil
+    framing: MessageFraming = .none, closes: Bool = false, keepsHTTP10Alive: Bool = false, pseudonym: [UInt8],
+    note: String? = nil, dateLine: [UInt8] = [], rewrite: LocationRewrite? = nil
   ) {
     self.framing = framing
     self.closes = closes
@@ -52,14 +52,14 @@ public struct ForwardedResponse: ~Copyable, Sendable {
       + 2 * (rewrite?.to.count ?? 0) + 192
   }
 
-  public func write(_ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer) {
-    writeStatusLine(head, bytes, into: out)
+  public func write(_ head: ResponseHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
+    writeStatusLine(head, bytes, into: &out)
     var contentLengthSeen = false
     for (index, line) in head.lines.enumerated() where forwards(line, head, &contentLengthSeen) {
       if line.field == .contentLength || line.field == .location || line.field == .contentLocation {
         out.append(bytes.extracting(line.name.offsets))
         out.append(": ")
-        writeValue(line, at: index, head, bytes, into: out)
+        writeValue(line, at: index, head, bytes, into: &out)
         out.append("\r\n")
       } else {
         out.append(line, of: bytes)
@@ -86,7 +86,7 @@ public struct ForwardedResponse: ~Copyable, Sendable {
       out.append("\"\r\n")
     }
     if head.status == 101 {
-      UpgradeFields.write(head.lines, bytes, into: out)
+      UpgradeFields.write(head.lines, bytes, into: &out)
     } else if closes {
       out.append("Connection: close\r\n")
     } else if keepsHTTP10Alive {
@@ -97,12 +97,12 @@ public struct ForwardedResponse: ~Copyable, Sendable {
 
   /// For an interim response (RFC 9110 §15.2): its fields, no framing.
   public static func interim(pseudonym: [UInt8]) -> ForwardedResponse {
-    ForwardedResponse(framing: .none, closes: false, keepsHTTP10Alive: false, pseudonym: pseudonym)
+    ForwardedResponse(pseudonym: pseudonym)
   }
 
   private static let reasonStart = "HTTP/1.1 200 ".utf8.count
 
-  private func writeStatusLine(_ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer) {
+  private func writeStatusLine(_ head: ResponseHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
     out.append("HTTP/1.1 ")
     // The status and all behind it, as we would write them.
     if head.reason.start == Self.reasonStart {
@@ -115,7 +115,7 @@ public struct ForwardedResponse: ~Copyable, Sendable {
   }
 
   private func writeValue(
-    _ line: FieldLine, at index: Int, _ head: ResponseHead, _ bytes: RawSpan, into out: ByteBuffer
+    _ line: FieldLine, at index: Int, _ head: ResponseHead, _ bytes: RawSpan, into out: inout ByteBuffer
   ) {
     // Of a list of identical numbers one is left (RFC 9110 §8.6).
     if line.field == .contentLength, let length = head.contentLength { return out.append(decimal: length) }

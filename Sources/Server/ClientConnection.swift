@@ -21,7 +21,7 @@ final class ClientConnection: LoopMember {
   /// While a request is read or served.
   private(set) var head: RequestHead?
   /// Where the head's bytes stand: a buffer of its own if a body follows, else the front of `wire.input`.
-  private var detachedHead: ByteBuffer?
+  private var detachedHead = ByteBuffer()
   private(set) var headBytes = 0
   /// The session a pool has picked for this connection; nil until it has.
   var pooledSlot: (upstream: Int, slot: Int)?
@@ -147,7 +147,7 @@ final class ClientConnection: LoopMember {
       }
       // Responses that the client does not take bound the requests that are taken from it (I12).
       if wire.hasPendingOutput { return }
-      if wire.input?.isEmpty ?? true || isHeadIncomplete {
+      if wire.input.isEmpty || isHeadIncomplete {
         switch wire.fill() {
         case .bytes: break
         case .blocked: return
@@ -164,12 +164,14 @@ final class ClientConnection: LoopMember {
   private var isHeadIncomplete = false
 
   private func parseHead() {
-    guard let input = wire.input else { return }
+    if !wire.input.hasMemory { return }
     if head == nil {
       // Empty lines between requests begin none (RFC 9112 §2.2).
-      while input.count >= 2, input.withReadable({ $0.byte(at: 0) == 13 && $0.byte(at: 1) == 10 }) { input.consume(2) }
-      if input.isEmpty { return wire.releaseEmptyInput() }
-      if let verdict = prefaceVerdict(input) {
+      while wire.input.count >= 2, wire.input.withReadable({ $0.byte(at: 0) == 13 && $0.byte(at: 1) == 10 }) {
+        wire.input.consume(2)
+      }
+      if wire.input.isEmpty { return wire.releaseEmptyInput() }
+      if let verdict = prefaceVerdict {
         if verdict { return refuseHTTP2() }
         isHeadIncomplete = true
         beginReadingHead()
@@ -178,7 +180,7 @@ final class ClientConnection: LoopMember {
       head = worker.borrowRequestHead()
     }
     guard let head else { return }
-    switch input.withReadable({ head.parse($0) }) {
+    switch wire.input.withReadable({ head.parse($0) }) {
     case .incomplete:
       isHeadIncomplete = true
       beginReadingHead()
@@ -216,8 +218,10 @@ final class ClientConnection: LoopMember {
 
   /// The head's bytes, during the call only.
   func withHead<Result>(_ body: (RequestHead, RawSpan) -> Result) -> Result? {
-    guard let head, let buffer = detachedHead ?? wire.input else { return nil }
-    return buffer.withReadable { body(head, $0.extracting(first: headBytes)) }
+    guard let head else { return nil }
+    if detachedHead.hasMemory { return detachedHead.withReadable { body(head, $0.extracting(first: headBytes)) } }
+    guard wire.input.hasMemory else { return nil }
+    return wire.input.withReadable { body(head, $0.extracting(first: headBytes)) }
   }
 
   /// The exchange has ended with its response staged or sent.
@@ -230,7 +234,7 @@ final class ClientConnection: LoopMember {
     // that said nothing may.)
     let isLast = isWhole && head?.isPersistent == false && head?.minorVersion == 1
     releaseRequest()
-    if closes, isLast, !wire.hasPendingOutput, wire.input == nil {
+    if closes, isLast, !wire.hasPendingOutput, wire.input.isEmpty {
       close()
     } else if closes || worker.isDraining {
       beginLingering()
@@ -238,12 +242,14 @@ final class ClientConnection: LoopMember {
       state = .idle
       awaitClient()
       // A pipelined request may be here already.
-      if wire.channel.mayRead || !(wire.input?.isEmpty ?? true) { worker.loop.again(token) }
+      if wire.channel.mayRead || !wire.input.isEmpty { worker.loop.again(token) }
     }
   }
 
   private func releaseRequest() {
-    if let buffer = detachedHead.take() {
+    if detachedHead.hasMemory {
+      var buffer = ByteBuffer()
+      swap(&buffer, &detachedHead)
       wire.giveBack(buffer)
     } else {
       wire.consume(headBytes)
@@ -285,7 +291,7 @@ final class ClientConnection: LoopMember {
     if case .ending = state, !endSending() { return close() }
     while true {
       switch wire.fill() {
-      case .bytes, .full: wire.consume(wire.input?.count ?? 0)
+      case .bytes, .full: wire.consume(wire.input.count)
       case .blocked: return
       case .ended, .failed:
         // A half-close ends nothing while the response is still leaving.
@@ -313,8 +319,8 @@ final class ClientConnection: LoopMember {
   // MARK: HTTP/2
 
   /// true: an HTTP/2 client; false: perhaps, more bytes are needed; nil: not.
-  private func prefaceVerdict(_ input: ByteBuffer) -> Bool? {
-    switch input.withReadable({ ClientPreface.match($0) }) {
+  private var prefaceVerdict: Bool? {
+    switch wire.input.withReadable({ ClientPreface.match($0) }) {
     case .no: nil
     case .partial: false
     case .yes: true
@@ -323,10 +329,13 @@ final class ClientConnection: LoopMember {
 
   /// HTTP/2 is not served to clients: GOAWAY(HTTP_1_1_REQUIRED) says so in its own language (RFC 9113 §7).
   private func refuseHTTP2() {
-    guard let refusal = HTTP2Refusal(), let input = wire.input else { return close() }
-    input.withReadable { refusal.received($0) }
-    wire.consume(input.count)
-    refusal.pendingOutput { wire.stage($0.byteCount).append($0) }
+    guard let refusal = HTTP2Refusal() else { return close() }
+    wire.input.withReadable { refusal.received($0) }
+    wire.consume(wire.input.count)
+    refusal.pendingOutput {
+      wire.makeRoom($0.byteCount)
+      wire.output.append($0)
+    }
     beginLingering()
   }
 

@@ -26,7 +26,8 @@ extension ExchangeRun {
       rounds += 1
       // More than a small exchange: others need not wait for it with what they have to send.
       if rounds == 3 { worker.loop.sendGathered() }
-      hasProgressed = pumpRequest(client)
+      let upstream = upstream
+      hasProgressed = pumpRequest(client, upstream)
       guard self.serial == serial else { return }
       if let upstream { hasProgressed = pumpResponse(upstream, client) || hasProgressed }
       guard self.serial == serial else { return }
@@ -40,7 +41,7 @@ extension ExchangeRun {
   // MARK: request
 
   /// Returns whether anything moved.
-  private func pumpRequest(_ client: ClientConnection) -> Bool {
+  private func pumpRequest(_ client: ClientConnection, _ upstream: UpstreamConnection?) -> Bool {
     var hasMoved = false
     // Nothing is left to come, or it waits for the answer to our own expectation.
     if isRequestSent && isRequestReceived || probeDeadline != .never {
@@ -202,7 +203,7 @@ extension ExchangeRun {
 
   private func readResponseHead(_ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
     let head = responseHead
-    if upstream.wire.input?.isEmpty ?? true || needsMoreHead {
+    if upstream.wire.input.isEmpty || needsMoreHead {
       switch upstream.wire.fill() {
       case .bytes: break
       case .blocked: return false
@@ -213,7 +214,7 @@ extension ExchangeRun {
         }
         return true
       case .ended, .failed:
-        let isEmpty = upstream.wire.input?.isEmpty ?? true
+        let isEmpty = upstream.wire.input.isEmpty
         upstreamFailed(
           isEmpty
             ? .closedBeforeResponse(reused: upstream.isReused)
@@ -221,8 +222,7 @@ extension ExchangeRun {
         return false
       }
     }
-    guard let input = upstream.wire.input else { return false }
-    switch input.withReadable({ head.parse($0, requestMethod: plan.method) }) {
+    switch upstream.wire.input.withReadable({ head.parse($0, requestMethod: plan.method) }) {
     case .incomplete:
       needsMoreHead = true
       return true
@@ -254,13 +254,15 @@ extension ExchangeRun {
     // RFC 9110 §15.2: an answer to our own expectation is not the client's.
     let isOurs = head.status == 100 && probeDeadline != .never
     if isOurs { probeDeadline = .never }
-    if client.head?.minorVersion != 0, !isOurs {
+    if !plan.isHTTP10, !isOurs {
       // No faster than the client takes them: an upstream can send any number (I12).
       if client.wire.hasPendingOutput { flush(client) }
       if exchange == nil || client.wire.hasPendingOutput { return false }
       let interim = ForwardedResponse.interim(pseudonym: worker.current.pseudonym)
-      let out = client.wire.stage(interim.bytesMax(headBytes: responseHeadBytes))
-      upstream.wire.input?.withReadable { interim.write(head, $0.extracting(first: responseHeadBytes), into: out) }
+      client.wire.makeRoom(interim.bytesMax(headBytes: responseHeadBytes))
+      upstream.wire.input.withReadable {
+        interim.write(head, $0.extracting(first: responseHeadBytes), into: &client.wire.output)
+      }
       flush(client)
     }
     upstream.wire.consume(responseHeadBytes)
@@ -270,9 +272,9 @@ extension ExchangeRun {
   }
 
   private func isGranted(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
-    upstream.wire.input?.withReadable { bytes in
+    upstream.wire.input.withReadable { bytes in
       client.withHead { UpgradeOffer.grants(head, bytes.extracting(first: responseHeadBytes), $0, $1) } ?? false
-    } ?? false
+    }
   }
 
   /// While a 401 is decided its body is read as far as the buffer goes; beyond that reading pauses.

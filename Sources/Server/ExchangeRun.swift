@@ -35,6 +35,8 @@ final class ExchangeRun {
   // The response.
   /// In use from the sending of a request until the response's end.
   let responseHead: ResponseHead
+  /// How it is written for the client.
+  private var forwarded: ForwardedResponse
   var responseSplice: ContentSplice
   var responsePhase = ResponsePhase.none
   var headDeadline = Instant.never
@@ -81,6 +83,7 @@ final class ExchangeRun {
     reloads = worker.reloads
     plan = RequestPlan(pseudonym: worker.current.pseudonym)
     responseHead = ResponseHead(limits: worker.current.headLimits)
+    forwarded = ForwardedResponse(pseudonym: worker.current.pseudonym)
     requestSplice = ContentSplice(worker.loop.pipes)
     responseSplice = ContentSplice(worker.loop.pipes)
   }
@@ -236,8 +239,8 @@ final class ExchangeRun {
     plan.forwarded.sendsExpect = !isRequestReceived && contentTaken == 0 && client.head?.expectsContinue ?? false || probes
     if !carriesBearer { plan.forwarded.authorizationLine = [] }
     probeDeadline = probes ? plan.probeWait.map { worker.loop.now + $0 } ?? .never : .never
-    let out = wire.stage(plan.forwarded.bytesMax(headBytes: client.headBytes))
-    _ = client.withHead { head, bytes in plan.forwarded.write(head, bytes, into: out) }
+    wire.makeRoom(plan.forwarded.bytesMax(headBytes: client.headBytes))
+    _ = client.withHead { head, bytes in plan.forwarded.write(head, bytes, into: &wire.output) }
     wire.beginSending(plan.forwarded.framing)
     isRequestSent = !plan.hasBody
     responsePhase = .head
@@ -292,14 +295,14 @@ final class ExchangeRun {
       case .starved, .failed: break drain
       }
     }
-    let isReusable = isWhole && responseHead.isPersistent && isRequestSent && upstream.wire.input?.isEmpty ?? true
+    let isReusable = isWhole && responseHead.isPersistent && isRequestSent && upstream.wire.input.isEmpty
     releaseUpstream(isReusable: isReusable)
   }
 
   // MARK: the response
 
   private func relayHead(note: String?) {
-    guard let client, let upstream, let request = client.head else { return }
+    guard let client, let upstream else { return }
     let head = responseHead
     self.note = note
     status = head.status
@@ -307,16 +310,19 @@ final class ExchangeRun {
     noteRejection()
     // RFC 9110 §7.5 lets an early answer end the upload; a success may still read on (an echo), so only it goes on.
     if !isRequestSent && status >= 300 { isUploadStopped = true }
-    clientFraming = Self.clientFraming(head.framing, request: request)
-    let isHTTP10 = request.minorVersion == 0
-    closesClient = closesClient || !request.isPersistent || !isRequestReceived || clientFraming == .untilClose
-      || (isHTTP10 && !plan.isGateway) || worker.isDraining
-    let response = ForwardedResponse(
-      framing: clientFraming, closes: closesClient, keepsHTTP10Alive: isHTTP10 && !closesClient,
-      pseudonym: worker.current.pseudonym, note: note,
-      dateLine: head.firstIndex(of: .date) == nil ? worker.dateLine : [], rewrite: plan.rewrite(for: head, to: client))
-    let out = client.wire.stage(response.bytesMax(headBytes: responseHeadBytes))
-    upstream.wire.input?.withReadable { response.write(head, $0.extracting(first: responseHeadBytes), into: out) }
+    clientFraming = plan.clientFraming(of: head.framing)
+    closesClient = closesClient || !plan.isPersistent || !isRequestReceived || clientFraming == .untilClose
+      || (plan.isHTTP10 && !plan.isGateway) || worker.isDraining
+    forwarded.framing = clientFraming
+    forwarded.closes = closesClient
+    forwarded.keepsHTTP10Alive = plan.isHTTP10 && !closesClient
+    forwarded.note = note
+    forwarded.dateLine = head.firstIndex(of: .date) == nil ? worker.dateLine : []
+    forwarded.rewrite = plan.rewrite(for: head, to: client)
+    client.wire.makeRoom(forwarded.bytesMax(headBytes: responseHeadBytes))
+    upstream.wire.input.withReadable {
+      forwarded.write(head, $0.extracting(first: responseHeadBytes), into: &client.wire.output)
+    }
     upstream.wire.consume(responseHeadBytes)
     responseHeadBytes = 0
     client.wire.beginSending(clientFraming)
@@ -330,7 +336,8 @@ final class ExchangeRun {
   private func answerConnect() {
     guard let client, let upstream else { return }
     status = 200
-    client.wire.stage(64).append("HTTP/1.1 200 Connection established\r\n\r\n")
+    client.wire.makeRoom(64)
+    client.wire.output.append("HTTP/1.1 200 Connection established\r\n\r\n")
     responsePhase = .body
     openTunnel(client, upstream)
     worker.counters.count(status: status)
@@ -358,13 +365,6 @@ final class ExchangeRun {
   private func noteRejection() {
     guard status == 401, exchange?.isReplay == true, let generation, case .slot(let slot) = plan.session else { return }
     worker.keeper.rejectedAfterReplay(slot, generation: generation, route: plan.upstreamIndex)
-  }
-
-  private static func clientFraming(_ framing: MessageFraming, request: RequestHead) -> MessageFraming {
-    switch framing {
-    case .none, .contentLength: framing
-    case .chunked, .untilClose: request.minorVersion == 0 ? .untilClose : .chunked
-    }
   }
 
   // MARK: ending
@@ -432,7 +432,7 @@ final class ExchangeRun {
 
   private func finish() {
     // An answer to a request that has not left yet is none.
-    let isAtRest = upstream.map { !$0.wire.hasPendingOutput && $0.wire.input?.isEmpty ?? true } ?? true
+    let isAtRest = upstream.map { !$0.wire.hasPendingOutput && $0.wire.input.isEmpty } ?? true
     let isReusable = !isTunnel && responseHead.isPersistent && isRequestSent && !isUploadStopped && isAtRest
     if !isRequestReceived { closesClient = true }
     releaseUpstream(isReusable: isReusable)
@@ -462,11 +462,12 @@ final class ExchangeRun {
   }
 
   func releaseUpstream(isReusable: Bool) {
-    plan.pool?.cancel(self)
     responseHeadBytes = 0
     responsePhase = .none
+    guard let pool = plan.pool else { return }
+    pool.cancel(self)
     guard let upstream = upstream.take() else { return }
-    if isReusable && !worker.isDraining { plan.pool?.giveBack(upstream) } else { plan.pool?.discard(upstream) }
+    if isReusable && !worker.isDraining { pool.giveBack(upstream) } else { pool.discard(upstream) }
   }
 
   /// Writes the log's line and makes the run ready for another request.

@@ -8,8 +8,9 @@ import Transport
 final class HTTP1Wire {
   let channel: Channel
   private let buffers: BufferPool
-  private(set) var input: ByteBuffer?
-  private(set) var output: ByteBuffer?
+  /// Without memory while nothing is in it, as the output.
+  var input = ByteBuffer()
+  var output = ByteBuffer()
 
   /// Over the body that is being received.
   private var decoder = BodyDecoder(.none)
@@ -53,7 +54,7 @@ final class HTTP1Wire {
 
   /// Content of a length that is known and worth a pipe comes next, and nothing of it is in our memory.
   var givesLargeContent: Bool {
-    !channel.isTLS && input?.isEmpty ?? true && (decoder.remainingContentLength ?? 0) >= Self.splicedMin
+    !channel.isTLS && input.isEmpty && (decoder.remainingContentLength ?? 0) >= Self.splicedMin
   }
 
   /// Takes content past our memory, into an empty pipe.
@@ -84,13 +85,13 @@ final class HTTP1Wire {
   /// Reads once.
   func fill() -> Fill {
     guard channel.mayRead else { return .blocked }
-    let buffer = inputForReading()
-    if buffer.room == 0 { buffer.compact() }
-    let room = buffer.room
+    prepareInput()
+    if input.room == 0 { input.compact() }
+    let room = input.room
     if room == 0 { return .full }
-    switch channel.read(into: buffer.writable) {
+    switch channel.read(into: input.writable) {
     case .bytes(let count):
-      buffer.produced(count)
+      input.produced(count)
       bytesReceived += UInt64(count)
       isBulk = count == room
       return .bytes
@@ -107,57 +108,51 @@ final class HTTP1Wire {
     }
   }
 
-  private func inputForReading() -> ByteBuffer {
-    if let input {
-      if isBulk && input.isEmpty && input.capacity < BufferPool.largeBytes {
-        giveBackInput()
-      } else {
-        return input
-      }
-    }
-    let buffer = isBulk ? buffers.borrowLarge() : buffers.borrowOrdinary()
-    input = buffer
-    return buffer
+  private func prepareInput() {
+    if isBulk && input.isEmpty && input.capacity < BufferPool.largeBytes { giveBackInput() }
+    if !input.hasMemory { input = isBulk ? buffers.borrowLarge() : buffers.borrowOrdinary() }
   }
 
   /// Moves what came into a larger buffer, for a head that does not fit; false where it is the largest already.
   func enlargeInput() -> Bool {
-    guard let small = input, small.capacity < BufferPool.largeBytes else { return false }
-    let large = buffers.borrowLarge()
-    large.append(small.readable)
-    buffers.giveBack(small)
-    input = large
+    guard input.hasMemory, input.capacity < BufferPool.largeBytes else { return false }
+    var large = buffers.borrowLarge()
+    large.append(input.readable)
+    swap(&input, &large)
+    buffers.giveBack(large)
     return true
   }
 
   /// Takes the buffer whose front `headBytes` are a head, so that it stays in place; what follows moves to a new one.
-  func detachHead(bytes headBytes: Int) -> ByteBuffer? {
-    guard let buffer = input else { return nil }
-    input = nil
-    let rest = UnsafeRawBufferPointer(rebasing: buffer.readable[headBytes...])
+  func detachHead(bytes headBytes: Int) -> ByteBuffer {
+    var head = ByteBuffer()
+    let rest = UnsafeRawBufferPointer(rebasing: input.readable[headBytes...])
     if !rest.isEmpty {
-      let next = rest.count > BufferPool.ordinaryBytes ? buffers.borrowLarge() : buffers.borrowOrdinary()
-      next.append(rest)
-      input = next
+      head = buffers.borrow(rest.count)
+      head.append(rest)
     }
-    return buffer
+    swap(&input, &head)
+    return head
   }
 
   func giveBack(_ buffer: consuming ByteBuffer) { buffers.giveBack(buffer) }
 
   /// Drops bytes from the front of what came.
   func consume(_ count: Int) {
-    guard let input, count > 0 else { return }
+    if count == 0 { return }
     input.consume(count)
     releaseEmptyInput()
   }
 
   func releaseEmptyInput() {
-    if let input, input.isEmpty { giveBackInput() }
+    if input.isEmpty { giveBackInput() }
   }
 
   private func giveBackInput() {
-    if let buffer = input.take() { buffers.giveBack(buffer) }
+    if !input.hasMemory { return }
+    var buffer = ByteBuffer()
+    swap(&buffer, &input)
+    buffers.giveBack(buffer)
   }
 
   func beginReceiving(_ framing: MessageFraming) {
@@ -176,7 +171,7 @@ final class HTTP1Wire {
   /// The next content of the body that is at hand.
   func nextContent() -> Content {
     if decoder.isFinished { return .finished }
-    guard let input, !input.isEmpty else { return .starved }
+    if input.isEmpty { return .starved }
     let step = input.withReadable { decoder.next(in: $0) }
     switch step {
     case .content(let skip, let count):
@@ -197,7 +192,6 @@ final class HTTP1Wire {
   /// Reports that `count` bytes of the content have been used.
   func took(_ count: Int) {
     decoder.took(count)
-    guard let input else { return }
     input.consume(count)
   }
 
@@ -212,26 +206,18 @@ final class HTTP1Wire {
 
   // MARK: sending
 
-  /// A buffer to append `count` bytes to, behind what is staged.
-  func stage(_ count: Int) -> ByteBuffer {
+  /// Makes room for `count` bytes behind what is staged in the output.
+  func makeRoom(_ count: Int) {
     let needed = count + Self.framingRoom
-    if let output {
-      if output.ensureRoom(needed) { return output }
-      // Rare: a head behind unsent bytes, or a very long one.
-      let larger = ByteBuffer(capacity: output.count + needed)
-      larger.append(output.readable)
-      buffers.giveBack(output)
-      self.output = larger
-      return larger
-    }
-    let fresh =
-      needed <= BufferPool.ordinaryBytes
-      ? buffers.borrowOrdinary() : needed <= BufferPool.largeBytes ? buffers.borrowLarge() : ByteBuffer(capacity: needed)
-    output = fresh
-    return fresh
+    if output.hasMemory, output.ensureRoom(needed) { return }
+    // Rare: a head behind unsent bytes, or a very long one.
+    var larger = output.isEmpty ? buffers.borrow(needed) : ByteBuffer(capacity: output.count + needed)
+    larger.append(output.readable)
+    swap(&output, &larger)
+    buffers.giveBack(larger)
   }
 
-  var hasPendingOutput: Bool { output != nil }
+  var hasPendingOutput: Bool { output.hasMemory }
 
   /// What is staged leaves later in the loop's turn: it waits for others, not for the peer.
   private(set) var isFlushDue = false
@@ -272,7 +258,10 @@ final class HTTP1Wire {
     let result = channel.isTLS ? offerByCopy(part) : part.count <= Self.joinedMax ? join(part) : offerDirectly(part)
     if case .accepted(let count) = result, sending == .chunked, count > 0 {
       announced -= count
-      if announced == 0 { stage(2).appendChunkEnd() }
+      if announced == 0 {
+        makeRoom(2)
+        output.appendChunkEnd()
+      }
     }
     return result
   }
@@ -289,28 +278,30 @@ final class HTTP1Wire {
   }
 
   private func openChunk(_ count: Int) -> Bool {
-    if let output, !output.ensureRoom(Self.framingRoom) { return false }
-    stage(0).appendChunkHeader(size: count)
+    if output.hasMemory, !output.ensureRoom(Self.framingRoom) { return false }
+    makeRoom(0)
+    output.appendChunkHeader(size: count)
     announced = count
     return true
   }
 
   private func join(_ part: UnsafeRawBufferPointer) -> Offer {
-    if let output, !output.ensureRoom(part.count + Self.framingRoom) {
+    if output.hasMemory, !output.ensureRoom(part.count + Self.framingRoom) {
       switch flush() {
       case .failed(let fault): return .failed(fault)
       case .blocked: return .accepted(0)
       case .done: break
       }
     }
-    stage(part.count).append(part)
+    makeRoom(part.count)
+    output.append(part)
     return .accepted(part.count)
   }
 
   private func offerDirectly(_ part: UnsafeRawBufferPointer) -> Offer {
     guard channel.mayWrite else { return .accepted(0) }
-    let staged = output?.count ?? 0
-    return taken(output.map { channel.write($0.readable, part) } ?? channel.write(part), staged: staged)
+    let staged = output.count
+    return taken(staged > 0 ? channel.write(output.readable, part) : channel.write(part), staged: staged)
   }
 
   /// What the channel took of content, before which `staged` bytes of ours were to leave.
@@ -328,9 +319,9 @@ final class HTTP1Wire {
 
   /// Over TLS a record is made of a copy anyway; a full buffer makes a full record (RFC 8446 §5.1: 2^14 bytes).
   private func offerByCopy(_ part: UnsafeRawBufferPointer) -> Offer {
-    if output == nil && part.count >= BufferPool.ordinaryBytes { return offerDirectly(part) }
-    let buffer = stage(0)
-    let room = max(0, buffer.room - Self.framingRoom)
+    if !hasPendingOutput && part.count >= BufferPool.ordinaryBytes { return offerDirectly(part) }
+    makeRoom(0)
+    let room = max(0, output.room - Self.framingRoom)
     if room == 0 {
       switch flush() {
       case .failed(let fault): return .failed(fault)
@@ -339,20 +330,20 @@ final class HTTP1Wire {
       }
     }
     let count = min(room, part.count)
-    buffer.append(UnsafeRawBufferPointer(rebasing: part[..<count]))
+    output.append(UnsafeRawBufferPointer(rebasing: part[..<count]))
     return .accepted(count)
   }
 
   /// Stages the end of the body.
   func endSending(trailers: [UInt8] = []) {
     guard sending == .chunked else { return }
-    let buffer = stage(trailers.count + 8)
+    makeRoom(trailers.count + 8)
     if trailers.isEmpty {
-      buffer.appendLastChunk()
+      output.appendLastChunk()
     } else {
-      buffer.append(ChunkedEncoding.lastChunkBeforeTrailers)
-      trailers.withUnsafeBytes { buffer.append($0) }
-      buffer.append("\r\n")
+      output.append(ChunkedEncoding.lastChunkBeforeTrailers)
+      trailers.withUnsafeBytes { output.append($0) }
+      output.append("\r\n")
     }
     sending = .none
   }
@@ -366,7 +357,6 @@ final class HTTP1Wire {
   /// Writes what is staged.
   func flush() -> Flush {
     isFlushDue = false
-    guard let output else { return .done }
     while !output.isEmpty {
       guard channel.mayWrite else { return .blocked }
       switch channel.write(output.readable) {
@@ -383,12 +373,14 @@ final class HTTP1Wire {
   }
 
   private func consumeOutput(_ count: Int) {
-    guard let output else { return }
     output.consume(count)
     if output.isEmpty { giveBackOutput() }
   }
 
   private func giveBackOutput() {
-    if let buffer = output.take() { buffers.giveBack(buffer) }
+    if !output.hasMemory { return }
+    var buffer = ByteBuffer()
+    swap(&buffer, &output)
+    buffers.giveBack(buffer)
   }
 }

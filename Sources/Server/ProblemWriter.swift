@@ -20,7 +20,8 @@ enum ProblemWriter {
     }
     head += "\r\n"
     if !isHead { head += content }
-    wire.stage(head.utf8.count).append(utf8: head)
+    wire.makeRoom(head.utf8.count)
+    wire.output.append(utf8: head)
   }
 
   /// The 200 that ends a TRACE, with its content, or an OPTIONS whose `Max-Forwards` says that it ends here.
@@ -32,9 +33,9 @@ enum ProblemWriter {
     } else if keepsHTTP10Alive {
       head += "Connection: keep-alive\r\n"
     }
-    let out = wire.stage(head.utf8.count + 2 + (trace?.count ?? 0))
-    out.append(utf8: head + "\r\n")
-    if let trace { out.append(array: trace) }
+    wire.makeRoom(head.utf8.count + 2 + (trace?.count ?? 0))
+    wire.output.append(utf8: head + "\r\n")
+    if let trace { wire.output.append(array: trace) }
   }
 
   /// RFC 9110 §15; only for what bearerd itself can answer, and the statuses a configuration may choose.

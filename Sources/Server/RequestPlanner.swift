@@ -13,6 +13,10 @@ final class RequestPlan {
   var upstream: ServerPlan.UpstreamPlan?
   var upstreamIndex = -1
   var method = HTTPSyntax.Method.get
+  /// The client's version is 1.0: it knows neither chunks nor interim responses.
+  var isHTTP10 = false
+  /// The client goes on after this request.
+  var isPersistent = false
   var pool: UpstreamPool?
   /// How its head is written for the upstream. A 101 to one that asks for an upgrade opens a tunnel.
   var forwarded: ForwardedRequest
@@ -34,6 +38,8 @@ final class RequestPlan {
     upstream = nil
     upstreamIndex = -1
     method = .get
+    isHTTP10 = false
+    isPersistent = false
     pool = nil
     forwarded.reset()
     isGateway = false
@@ -48,6 +54,14 @@ final class RequestPlan {
   var contentLength: UInt64? {
     if case .contentLength(let length) = forwarded.framing { return length }
     return nil
+  }
+
+  /// How content of an upstream's framing goes to the client.
+  func clientFraming(of framing: MessageFraming) -> MessageFraming {
+    switch framing {
+    case .none, .contentLength: framing
+    case .chunked, .untilClose: isHTTP10 ? .untilClose : .chunked
+    }
   }
 
   /// How the client must see the origin; nil where the response names no location.
@@ -84,6 +98,8 @@ enum RequestPlanner {
     _ head: RequestHead, _ bytes: RawSpan, worker: Worker, client: ClientConnection, into plan: RequestPlan
   ) -> PlannedRequest {
     plan.method = head.method
+    plan.isHTTP10 = head.minorVersion == 0
+    plan.isPersistent = head.isPersistent
     let caller: Caller
     switch identify(head, bytes, worker, client) {
     case .failure(let problem): return .refused(problem)

@@ -80,9 +80,9 @@ public final class TokenEndpointClient: LoopMember {
     text += "User-Agent: bearerd\r\nConnection: close\r\n"
     if request.method != "GET" || !request.body.isEmpty { text += "Content-Length: \(request.body.count)\r\n" }
     text += "\r\n"
-    let out = wire.stage(text.utf8.count + request.body.count)
-    out.append(utf8: text)
-    request.body.withBytes { out.append($0) }
+    wire.makeRoom(text.utf8.count + request.body.count)
+    wire.output.append(utf8: text)
+    request.body.withBytes { wire.output.append($0) }
   }
 
   public func ready(_ readiness: Readiness) {
@@ -116,14 +116,14 @@ public final class TokenEndpointClient: LoopMember {
     case .bytes: .goOn
     case .blocked: .wait
     case .full: wire.enlargeInput() ? .goOn : .ended(.noAnswer(.tooLarge))
-    case .ended: .ended(.noAnswer(hasHead || wire.input?.isEmpty == false ? .truncated : .connectionReset))
+    case .ended: .ended(.noAnswer(hasHead || !wire.input.isEmpty ? .truncated : .connectionReset))
     case .failed(let fault): .ended(.noAnswer(fault.isReset ? .connectionReset : .truncated))
     }
   }
 
   private func readHead(_ wire: HTTP1Wire) -> Step {
-    guard let input = wire.input, !input.isEmpty else { return fill(wire) }
-    switch input.withReadable({ head.parse($0, requestMethod: request.method == "GET" ? .get : .post) }) {
+    if wire.input.isEmpty { return fill(wire) }
+    switch wire.input.withReadable({ head.parse($0, requestMethod: request.method == "GET" ? .get : .post) }) {
     case .incomplete: return fill(wire)
     case .failed: return .ended(.noAnswer(.malformed))
     case .complete(let bytes):
@@ -134,7 +134,7 @@ public final class TokenEndpointClient: LoopMember {
         return .goOn
       }
       hasHead = true
-      readFields(input)
+      readFields(wire)
       wire.beginReceiving(head.framing)
       wire.consume(bytes)
       return .goOn
@@ -144,9 +144,9 @@ public final class TokenEndpointClient: LoopMember {
   private var serverDate: WallTime?
   private var retryAfter: Interval?
 
-  private func readFields(_ input: ByteBuffer) {
+  private func readFields(_ wire: HTTP1Wire) {
     let now = clock()
-    input.withReadable { bytes in
+    wire.input.withReadable { bytes in
       if let index = head.firstIndex(of: .date) {
         serverDate = HTTPDate.parse(bytes.extracting(head.lines[index].value.offsets))
       }

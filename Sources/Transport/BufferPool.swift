@@ -10,13 +10,16 @@ public final class BufferPool {
   /// (RFC 8446 §5.1). One byte less, and each fourth record was read in two parts: 3 % of the CPU of a download.
   public static let largeBytes = 65_536
 
-  private var ordinary: [ByteBuffer] = []
-  private var large: [ByteBuffer] = []
+  private var ordinary: [UnsafeMutableRawBufferPointer] = []
+  private var large: [UnsafeMutableRawBufferPointer] = []
   private let ordinaryKeptMax: Int
   private let largeKeptMax: Int
 
   /// Bytes lent at present: the buffer gauge.
   public private(set) var lentBytes = 0
+
+  /// Those that are here to be lent.
+  public var keptCount: Int { ordinary.count + large.count }
 
   public init(ordinaryKeptMax: Int = 512, largeKeptMax: Int = 16) {
     self.ordinaryKeptMax = ordinaryKeptMax
@@ -25,25 +28,34 @@ public final class BufferPool {
     large.reserveCapacity(largeKeptMax)
   }
 
+  deinit { for memory in ordinary + large { memory.deallocate() } }
+
   public func borrowOrdinary() -> ByteBuffer {
     lentBytes += Self.ordinaryBytes
-    return ordinary.popLast() ?? ByteBuffer(capacity: Self.ordinaryBytes)
+    guard let memory = ordinary.popLast() else { return ByteBuffer(capacity: Self.ordinaryBytes) }
+    return ByteBuffer(memory: memory)
   }
 
   public func borrowLarge() -> ByteBuffer {
     lentBytes += Self.largeBytes
-    return large.popLast() ?? ByteBuffer(capacity: Self.largeBytes)
+    guard let memory = large.popLast() else { return ByteBuffer(capacity: Self.largeBytes) }
+    return ByteBuffer(memory: memory)
+  }
+
+  /// The smaller that holds `count` bytes; beyond the large ones it is made for them.
+  public func borrow(_ count: Int) -> ByteBuffer {
+    if count <= Self.ordinaryBytes { return borrowOrdinary() }
+    return count <= Self.largeBytes ? borrowLarge() : ByteBuffer(capacity: count)
   }
 
   /// Takes a buffer back, empty or not; its content is gone. One of another size was not lent here: it is let go.
   public func giveBack(_ buffer: consuming ByteBuffer) {
-    buffer.reset()
     if buffer.capacity == Self.ordinaryBytes {
       lentBytes -= Self.ordinaryBytes
-      if ordinary.count < ordinaryKeptMax { ordinary.append(buffer) }
+      if ordinary.count < ordinaryKeptMax { ordinary.append(buffer.takeMemory()) }
     } else if buffer.capacity == Self.largeBytes {
       lentBytes -= Self.largeBytes
-      if large.count < largeKeptMax { large.append(buffer) }
+      if large.count < largeKeptMax { large.append(buffer.takeMemory()) }
     }
   }
 }

@@ -244,7 +244,7 @@ struct ChunkedTests {
 
   @Test("What is written is read back", arguments: [1, 9, 10, 15, 16, 255, 256, 4095, 4096, 65_535])
   func roundTrip(_ size: Int) {
-    let buffer = ByteBuffer(capacity: size + 64)
+    var buffer = ByteBuffer(capacity: size + 64)
     buffer.appendChunkHeader(size: size)
     #expect(buffer.count == ChunkedEncoding.chunkHeaderBytes(size: size))
     buffer.append(utf8: String(repeating: "z", count: size))

@@ -22,12 +22,12 @@ private func forwarded(
       pseudonym: Array("here".utf8), framing: framing ?? head.framing, sendsExpect: false)
     change(&plan)
     let bound = plan.bytesMax(headBytes: bytes.count)
-    let roomy = ByteBuffer(capacity: bound + 100_000)
-    plan.write(head, view, into: roomy)
+    var roomy = ByteBuffer(capacity: bound + 100_000)
+    plan.write(head, view, into: &roomy)
     #expect(roomy.count <= bound, "the head is \(roomy.count - bound) bytes longer than bytesMax")
     guard roomy.count <= bound else { return roomy.contentBytes }
-    let exact = ByteBuffer(capacity: bound)
-    plan.write(head, view, into: exact)
+    var exact = ByteBuffer(capacity: bound)
+    plan.write(head, view, into: &exact)
     #expect(exact.contentBytes == roomy.contentBytes)
     return exact.contentBytes
   } ?? []

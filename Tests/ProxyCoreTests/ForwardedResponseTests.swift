@@ -11,12 +11,12 @@ private func forwarded(
       framing: framing ?? head.framing, closes: false, keepsHTTP10Alive: false, pseudonym: Array("here".utf8))
     change(&plan)
     let bound = plan.bytesMax(headBytes: bytes.count)
-    let roomy = ByteBuffer(capacity: bound + 200_000)
-    plan.write(head, view, into: roomy)
+    var roomy = ByteBuffer(capacity: bound + 200_000)
+    plan.write(head, view, into: &roomy)
     #expect(roomy.count <= bound, "the head is \(roomy.count - bound) bytes longer than bytesMax")
     guard roomy.count <= bound else { return roomy.contentBytes }
-    let exact = ByteBuffer(capacity: bound)
-    plan.write(head, view, into: exact)
+    var exact = ByteBuffer(capacity: bound)
+    plan.write(head, view, into: &exact)
     #expect(exact.contentBytes == roomy.contentBytes)
     return exact.contentBytes
   } ?? []
@@ -213,8 +213,8 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
     let bytes = head("HTTP/1.1 103 Early", "Link: </a>; rel=preload", "Content-Length: 4", "Connection: x")
     let written = withResponse(bytes) { head, view in
       let response = ForwardedResponse.interim(pseudonym: Array("here".utf8))
-      let out = ByteBuffer(capacity: response.bytesMax(headBytes: view.byteCount))
-      response.write(head, view, into: out)
+      var out = ByteBuffer(capacity: response.bytesMax(headBytes: view.byteCount))
+      response.write(head, view, into: &out)
       return out.contentText
     }
     #expect(written == "HTTP/1.1 103 Early\r\nLink: </a>; rel=preload\r\nVia: 1.1 here\r\n\r\n")

@@ -9,8 +9,8 @@ import Transport
     #expect(pool.lentBytes == 0)
     let small = pool.borrowOrdinary()
     let large = pool.borrowLarge()
-    #expect(small.capacity == BufferPool.ordinaryBytes)
-    #expect(large.capacity == BufferPool.largeBytes)
+    let capacities = [small.capacity, large.capacity]
+    #expect(capacities == [BufferPool.ordinaryBytes, BufferPool.largeBytes])
     #expect(pool.lentBytes == BufferPool.ordinaryBytes + BufferPool.largeBytes)
     pool.giveBack(small)
     #expect(pool.lentBytes == BufferPool.largeBytes)
@@ -18,37 +18,66 @@ import Transport
     #expect(pool.lentBytes == 0)
   }
 
+  /// Where its memory is.
+  private func place(_ buffer: borrowing ByteBuffer) -> UnsafeRawPointer? { UnsafeRawPointer(buffer.readable.baseAddress) }
+
   @Test("what came back is lent again, empty")
   func reuse() {
     let pool = BufferPool()
-    let first = pool.borrowOrdinary()
+    var first = pool.borrowOrdinary()
     first.append("secret")
+    let firstPlace = place(first)
     pool.giveBack(first)
     let second = pool.borrowOrdinary()
-    #expect(second === first)
-    #expect(second.isEmpty && second.room == BufferPool.ordinaryBytes)
-    #expect(pool.borrowOrdinary() !== first)
+    let third = pool.borrowOrdinary()
+    let (secondPlace, thirdPlace) = (place(second), place(third))
+    #expect(secondPlace == firstPlace)
+    #expect(thirdPlace != firstPlace)
+    let (count, room) = (second.count, second.room)
+    #expect(count == 0 && room == BufferPool.ordinaryBytes)
   }
 
   @Test("no more are kept than the bound says")
   func bound() {
     let pool = BufferPool(ordinaryKeptMax: 1, largeKeptMax: 0)
-    let lent = [pool.borrowOrdinary(), pool.borrowOrdinary()]
-    for buffer in lent { pool.giveBack(buffer) }
-    #expect(pool.borrowOrdinary() === lent[0])
-    #expect(pool.borrowOrdinary() !== lent[1])
+    let kept = pool.borrowOrdinary()
+    let surplus = pool.borrowOrdinary()
     let large = pool.borrowLarge()
+    let (keptPlace, surplusPlace, largePlace) = (place(kept), place(surplus), place(large))
+    pool.giveBack(kept)
+    pool.giveBack(surplus)
     pool.giveBack(large)
-    #expect(pool.borrowLarge() !== large)
+    #expect(pool.keptCount == 1)
+    let again = pool.borrowOrdinary()
+    let againPlace = place(again)
+    #expect(againPlace == keptPlace && keptPlace != surplusPlace && largePlace != keptPlace)
+    #expect(pool.keptCount == 0)
   }
 
-  @Test("a buffer of another size is neither kept nor counted")
+  @Test("the smaller that holds what is asked for is lent; beyond the large ones it is made")
+  func borrow() {
+    let pool = BufferPool()
+    for (asked, capacity) in [
+      (1, BufferPool.ordinaryBytes), (BufferPool.ordinaryBytes, BufferPool.ordinaryBytes),
+      (BufferPool.ordinaryBytes + 1, BufferPool.largeBytes), (BufferPool.largeBytes, BufferPool.largeBytes),
+      (BufferPool.largeBytes + 1, BufferPool.largeBytes + 1),
+    ] {
+      let buffer = pool.borrow(asked)
+      let found = buffer.capacity
+      #expect(found == capacity)
+      pool.giveBack(buffer)
+    }
+    #expect(pool.lentBytes == 0)
+  }
+
+  @Test("a buffer of another size, or of none, is neither kept nor counted")
   func foreign() {
     let pool = BufferPool()
     let lent = pool.borrowOrdinary()
     pool.giveBack(ByteBuffer(capacity: 100_000))
+    pool.giveBack(ByteBuffer())
     #expect(pool.lentBytes == BufferPool.ordinaryBytes)
     pool.giveBack(lent)
-    #expect(pool.lentBytes == 0)
+    #expect(pool.lentBytes == 0 && pool.keptCount == 1)
   }
 }

@@ -136,7 +136,7 @@ func written(_ framing: MessageFraming, _ content: [UInt8]) -> [UInt8] {
   switch framing {
   case .none, .contentLength, .untilClose: return content
   case .chunked:
-    let out = ByteBuffer(capacity: content.count + 2 * ChunkedEncoding.chunkHeaderBytesMax + 16)
+    var out = ByteBuffer(capacity: content.count + 2 * ChunkedEncoding.chunkHeaderBytesMax + 16)
     // Two chunks where there is content for two, so that the boundary between them is read too.
     for piece in [content.prefix(content.count / 2), content.dropFirst(content.count / 2)] where !piece.isEmpty {
       out.appendChunkHeader(size: piece.count)

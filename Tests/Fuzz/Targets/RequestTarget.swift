@@ -38,8 +38,8 @@ enum RequestTarget {
       authorizationLine: Array("Authorization: Bearer ours\r\n".utf8), keepsClientAuthorization: false,
       pseudonym: Array("here".utf8), framing: head.framing, sendsExpect: false)
     let bound = plan.bytesMax(headBytes: bytes.count)
-    let out = ByteBuffer(capacity: bound + 8192)
-    plan.write(head, bytes.span.bytes, into: out)
+    var out = ByteBuffer(capacity: bound + 8192)
+    plan.write(head, bytes.span.bytes, into: &out)
     try require(out.count <= bound, "the head is \(out.count - bound) bytes longer than bytesMax")
     return out.withReadable { view in (0..<view.byteCount).map { view.byte(at: $0) } }
   }

@@ -29,8 +29,8 @@ enum ResponseTarget {
       framing: framing, closes: closes, keepsHTTP10Alive: false, pseudonym: Array("here".utf8),
       note: choice & 8 != 0 ? "a \"note\"" : nil)
     let bound = plan.bytesMax(headBytes: bytes.count)
-    let out = ByteBuffer(capacity: bound + 8192)
-    plan.write(head, bytes.span.bytes, into: out)
+    var out = ByteBuffer(capacity: bound + 8192)
+    plan.write(head, bytes.span.bytes, into: &out)
     try require(out.count <= bound, "the head is \(out.count - bound) bytes longer than bytesMax")
     let sent = out.withReadable { view in (0..<view.byteCount).map { view.byte(at: $0) } }
     try compare(sent + written(framing, body.content), judged, framing, body.content, method)
