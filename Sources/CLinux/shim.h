@@ -60,6 +60,15 @@ static inline int bearerd_epoll_wait(int set, struct bearerd_ready *into, int ti
   return count;
 }
 
+// As recv(2) and send(2). glibc's are points of cancellation: with several threads that costs two atomic operations for
+// each call, and no thread of ours is ever cancelled.
+static inline ssize_t bearerd_recv(int descriptor, void *into, size_t count, int flags) {
+  return syscall(SYS_recvfrom, descriptor, into, count, flags, NULL, NULL);
+}
+static inline ssize_t bearerd_send(int descriptor, const void *from, size_t count, int flags) {
+  return syscall(SYS_sendto, descriptor, from, count, flags, NULL, 0);
+}
+
 static const uint32_t bearerd_EPOLLIN = EPOLLIN;
 static const uint32_t bearerd_EPOLLOUT = EPOLLOUT;
 static const uint32_t bearerd_EPOLLRDHUP = EPOLLRDHUP;

@@ -13,9 +13,9 @@ public struct BearerUpdate: Sendable {
 
 /// One loop's copies of the sessions' tokens, by slot.
 final class BearerCache {
+  /// All but the line, which lies apart: a look at these counts no references.
   struct Entry {
     var generation: UInt64
-    var line: [UInt8]
     var freshUntil: Instant
     var aheadAt: Instant
     /// An upstream has answered other than 401 to it.
@@ -23,9 +23,13 @@ final class BearerCache {
   }
 
   private var entries: [Entry?] = []
+  private var lines: [[UInt8]] = []
   private var uses: [Instant] = []
 
   func entry(_ slot: Int) -> Entry? { slot < entries.count ? entries[slot] : nil }
+
+  /// `Authorization: Bearer …\r\n` of a slot that has an entry.
+  func line(_ slot: Int) -> [UInt8] { lines[slot] }
 
   func fresh(_ slot: Int, now: Instant) -> Entry? {
     guard slot < entries.count, let entry = entries[slot], now < entry.freshUntil else { return nil }
@@ -46,18 +50,21 @@ final class BearerCache {
   func update(_ slot: Int, _ update: BearerUpdate, now: Instant) {
     while entries.count <= slot {
       entries.append(nil)
+      lines.append([])
       uses.append(Instant(nanoseconds: 0))
     }
     // Updates come in the keeper's order; a session removed and added again begins at generation 1.
     let isAccepted = entries[slot].map { $0.generation == update.generation && $0.isAccepted } ?? false
     entries[slot] = Entry(
-      generation: update.generation, line: update.line, freshUntil: update.freshUntil, aheadAt: update.aheadAt,
-      isAccepted: isAccepted)
+      generation: update.generation, freshUntil: update.freshUntil, aheadAt: update.aheadAt, isAccepted: isAccepted)
+    lines[slot] = update.line
   }
 
   /// The next request must ask: the session was removed, ended, or its token rejected.
   func invalidate(_ slot: Int) {
-    if slot < entries.count { entries[slot] = nil }
+    guard slot < entries.count else { return }
+    entries[slot] = nil
+    lines[slot] = []
   }
 
   /// True the first time only.

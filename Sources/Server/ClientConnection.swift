@@ -11,6 +11,9 @@ import Transport
 final class ClientConnection: LoopMember {
   let wire: HTTP1Wire
   let worker: Worker
+  /// The wire's and the worker's: objects two steps away are retained for each call.
+  private let channel: Channel
+  private let loop: EventLoop
   let isTCP: Bool
   /// From a listener beyond loopback: each request must say which client it comes from, whatever is configured now.
   let isRemote: Bool
@@ -51,15 +54,17 @@ final class ClientConnection: LoopMember {
   init(_ channel: Channel, worker: Worker, isTCP: Bool, isRemote: Bool, isSurplus: Bool) {
     wire = HTTP1Wire(channel, buffers: worker.loop.buffers)
     self.worker = worker
+    self.channel = channel
+    loop = worker.loop
     self.isTCP = isTCP
     self.isRemote = isRemote
     self.isSurplus = isSurplus
   }
 
   func start() {
-    token = worker.loop.enroll(self)
+    token = loop.enroll(self)
     do throws(SocketFault) {
-      try worker.loop.watch(wire.channel.descriptor, for: token)
+      try loop.watch(channel.descriptor, for: token)
       worker.clientOpened(self)
       setDeadline(after: isSurplus ? Self.surplusTime : worker.timeouts.clientIdle)
     } catch {
@@ -85,8 +90,8 @@ final class ClientConnection: LoopMember {
   // MARK: events
 
   func ready(_ readiness: Readiness) {
-    wire.channel.note(readiness)
-    let isAborted = wire.channel.sawError || readiness.contains(.hangup)
+    channel.note(readiness)
+    let isAborted = channel.sawError || readiness.contains(.hangup)
     switch state {
     case .idle, .readingHead: if isAborted || !flushed() { close() } else { readRequests() }
     case .serving(let run): if isAborted { run.clientAborted() } else { run.clientReady() }
@@ -140,7 +145,7 @@ final class ClientConnection: LoopMember {
   func readRequests() {
     for served in 0... {
       // Answers of our own need no turn of anybody else: the others have theirs first.
-      if served == Self.requestsPerTurn { return worker.loop.again(token) }
+      if served == Self.requestsPerTurn { return loop.again(token) }
       switch state {
       case .idle, .readingHead: break
       case .serving, .ending, .lingering, .closed: return
@@ -207,7 +212,7 @@ final class ClientConnection: LoopMember {
       worker.counters.problems += 1
       return answer(ProblemTexts.tooManyClients)
     }
-    worker.loop.setDeadline(.never, for: token)
+    loop.setDeadline(.never, for: token)
     wire.beginReceiving(head.framing)
     // What follows a head that asks for a tunnel may become the tunnel's.
     if head.framing != .none || head.connectionHasUpgrade || head.method == .connect { detachedHead = wire.detachHead(bytes: headBytes) }
@@ -242,7 +247,7 @@ final class ClientConnection: LoopMember {
       state = .idle
       awaitClient()
       // A pipelined request may be here already.
-      if wire.channel.mayRead || !wire.input.isEmpty { worker.loop.again(token) }
+      if channel.mayRead || !wire.input.isEmpty { loop.again(token) }
     }
   }
 
@@ -262,7 +267,7 @@ final class ClientConnection: LoopMember {
 
   /// The exchange cannot end in a response: the client must be able to tell (I9, I11).
   func abort(byReset: Bool) {
-    if byReset { wire.channel.resetOnClose() }
+    if byReset { channel.resetOnClose() }
     close()
   }
 
@@ -275,7 +280,7 @@ final class ClientConnection: LoopMember {
 
   /// Answers outside an exchange, and closes: what follows in the stream cannot be trusted.
   private func answer(_ problem: Problem) {
-    worker.loop.setDeadline(.never, for: token)
+    loop.setDeadline(.never, for: token)
     ProblemWriter.write(problem, to: wire, isHead: false, closes: true, now: WallClock.now)
     releaseRequest()
     beginLingering()
@@ -309,7 +314,7 @@ final class ClientConnection: LoopMember {
     case .blocked:
       if wire.bytesSent > sent { setDeadline(after: worker.timeouts.writeStalled) }
     case .done:
-      wire.channel.shutdownWriting()
+      channel.shutdownWriting()
       state = .lingering
       setDeadline(after: Self.lingerTime)
     }
@@ -342,14 +347,14 @@ final class ClientConnection: LoopMember {
   // MARK: closing
 
   private func setDeadline(after interval: Interval) {
-    worker.loop.setDeadline(worker.loop.now + interval, for: token)
+    loop.setDeadline(loop.now + interval, for: token)
   }
 
   private func close() {
     if case .closed = state { return }
     releaseRequest()
     state = .closed
-    worker.loop.dismiss(token)
+    loop.dismiss(token)
     wire.release()
     worker.clientClosed(self)
   }

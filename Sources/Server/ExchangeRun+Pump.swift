@@ -20,16 +20,19 @@ extension ExchangeRun {
     var hasProgressed = true
     while hasProgressed {
       if rounds == Self.roundsMax {
-        worker.loop.again(upstream?.token ?? client.token)
+        loop.again(upstream?.token ?? client.token)
         break
       }
       rounds += 1
       // More than a small exchange: others need not wait for it with what they have to send.
-      if rounds == 3 { worker.loop.sendGathered() }
+      if rounds == 3 { loop.sendGathered() }
       let upstream = upstream
       hasProgressed = pumpRequest(client, upstream)
       guard self.serial == serial else { return }
-      if let upstream { hasProgressed = pumpResponse(upstream, client) || hasProgressed }
+      if let upstream {
+        flush(upstream)
+        hasProgressed = pumpResponse(upstream, client) || hasProgressed
+      }
       guard self.serial == serial else { return }
     }
     flush(client)
@@ -42,12 +45,9 @@ extension ExchangeRun {
 
   /// Returns whether anything moved.
   private func pumpRequest(_ client: ClientConnection, _ upstream: UpstreamConnection?) -> Bool {
-    var hasMoved = false
     // Nothing is left to come, or it waits for the answer to our own expectation.
-    if isRequestSent && isRequestReceived || probeDeadline != .never {
-      if let upstream { flush(upstream) }
-      return false
-    }
+    if isRequestSent && isRequestReceived || probeDeadline != .never { return false }
+    var hasMoved = false
     if !isUploadStopped, let upstream, responsePhase != .none { hasMoved = sendCopy(upstream) }
     let mayTake = isUploadStopped ? mayTakeForReplay : upstream != nil && responsePhase != .none && isCopySent
     if mayTake, !isRequestReceived { hasMoved = takeContent(client) || hasMoved }
@@ -56,10 +56,9 @@ extension ExchangeRun {
       upstream.wire.endSending(trailers: worker.forwardable(client.wire.trailers))
       isRequestSent = true
       isHalfCloseDue = isTunnel
-      headDeadline = worker.loop.now + worker.timeouts.responseHeader
+      headDeadline = loop.now + worker.timeouts.responseHeader
       hasMoved = true
     }
-    if let upstream { flush(upstream) }
     return hasMoved
   }
 
@@ -165,7 +164,7 @@ extension ExchangeRun {
   private func flush(_ upstream: UpstreamConnection) {
     guard upstream.wire.hasPendingOutput, !isUploadStopped || responsePhase == .head else { return }
     // A whole request that nothing waits behind.
-    if isRequestSent, !isTunnel, responsePhase == .head, worker.loop.sendsLater(upstream.token) {
+    if isRequestSent, !isTunnel, responsePhase == .head, loop.sendsLater(upstream.token) {
       return upstream.wire.flushLater()
     }
     if case .failed = upstream.wire.flush() { stopUpload(upstream) }
@@ -357,7 +356,7 @@ extension ExchangeRun {
 
   private func armDeadlines(_ client: ClientConnection, _ upstream: UpstreamConnection?) {
     guard exchange != nil else { return }
-    let now = worker.loop.now
+    let now = loop.now
     let isUpstreamSlow = upstream?.wire.isBlockedSending ?? false
     let isClientSlow = client.wire.isBlockedSending
     let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped && !isTunnel
@@ -374,7 +373,7 @@ extension ExchangeRun {
       clientReads.end()
       clientDeadline = .never
     }
-    worker.loop.setDeadline(min(clientDeadline, poolDeadline), for: client.token)
+    loop.setDeadline(min(clientDeadline, poolDeadline), for: client.token)
     guard let upstream else { return }
     let deadline: Instant
     if isUpstreamSlow, !isUploadStopped {
@@ -393,7 +392,7 @@ extension ExchangeRun {
         deadline = upstreamReads.after(progress, now, worker.timeouts.responseBodyIdle)
       }
     }
-    worker.loop.setDeadline(deadline, for: upstream.token)
+    loop.setDeadline(deadline, for: upstream.token)
   }
 }
 

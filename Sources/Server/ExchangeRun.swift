@@ -11,6 +11,8 @@ import Transport
 /// for an earlier one is recognised.
 final class ExchangeRun {
   let worker: Worker
+  /// The worker's: an object two steps away is retained for each call.
+  let loop: EventLoop
   private(set) var serial: UInt64 = 0
   private(set) var client: ClientConnection?
   private(set) var upstream: UpstreamConnection?
@@ -80,12 +82,13 @@ final class ExchangeRun {
 
   init(worker: Worker) {
     self.worker = worker
+    loop = worker.loop
     reloads = worker.reloads
     plan = RequestPlan(pseudonym: worker.current.pseudonym)
     responseHead = ResponseHead(limits: worker.current.headLimits)
     forwarded = ForwardedResponse(pseudonym: worker.current.pseudonym)
-    requestSplice = ContentSplice(worker.loop.pipes)
-    responseSplice = ContentSplice(worker.loop.pipes)
+    requestSplice = ContentSplice(loop.pipes)
+    responseSplice = ContentSplice(loop.pipes)
   }
 
   var wantsUpstream: Bool { exchange != nil && upstream == nil }
@@ -95,7 +98,7 @@ final class ExchangeRun {
   func begin(client: ClientConnection) {
     serial += 1
     self.client = client
-    startedAt = worker.loop.now
+    startedAt = loop.now
     worker.counters.requests += 1
     let planned = client.withHead { RequestPlanner.plan($0, $1, worker: worker, client: client, into: plan) }
     guard let planned else { return }
@@ -153,13 +156,13 @@ final class ExchangeRun {
     guard let session = plan.session else {
       return handle(.bearer(.unavailable(ProblemTexts.noSession)))
     }
-    if rejected == nil, case .slot(let slot) = session, let bearer = worker.bearers.fresh(slot, now: worker.loop.now) {
+    if rejected == nil, case .slot(let slot) = session, let bearer = worker.bearers.fresh(slot, now: loop.now) {
       worker.refreshAheadIfDue(slot)
-      return attach(bearer)
+      return attach(bearer.generation, of: slot)
     }
     waitedForBearer = true
     let serial = serial
-    let bound = LoopBound(self, on: worker.loop)
+    let bound = LoopBound(self, on: loop)
     bearerTicket = worker.keeper.ask(session, rejected: rejected, route: plan.upstreamIndex) {
       [worker] slot, update, answer in
       worker.loop.post {
@@ -182,8 +185,8 @@ final class ExchangeRun {
   private func bearerAnswered(_ answer: BearerAnswer, slot: Int?) {
     switch answer {
     case .ready(let generation):
-      if let slot, let bearer = worker.bearers.awaited(slot, now: worker.loop.now), bearer.generation >= generation {
-        return attach(bearer)
+      if let slot, let bearer = worker.bearers.awaited(slot, now: loop.now), bearer.generation >= generation {
+        return attach(bearer.generation, of: slot)
       }
       // Nothing newer (a cool-down): the 401 that is held passes. Without one the token is gone again already.
       handle(.bearer(exchange?.isJudging == true ? answer : .unavailable(ProblemTexts.noSession)))
@@ -191,10 +194,10 @@ final class ExchangeRun {
     }
   }
 
-  private func attach(_ bearer: BearerCache.Entry) {
-    plan.forwarded.authorizationLine = bearer.line
-    generation = bearer.generation
-    handle(.bearer(.ready(generation: bearer.generation)))
+  private func attach(_ generation: UInt64, of slot: Int) {
+    plan.forwarded.authorizationLine = worker.bearers.line(slot)
+    self.generation = generation
+    handle(.bearer(.ready(generation: generation)))
   }
 
   // MARK: the upstream
@@ -209,7 +212,7 @@ final class ExchangeRun {
 
   func waitForPool(until deadline: Instant) {
     poolDeadline = deadline
-    if let client { worker.loop.setDeadline(deadline, for: client.token) }
+    if let client { loop.setDeadline(deadline, for: client.token) }
   }
 
   func upstreamOpened(_ connection: UpstreamConnection) {
@@ -238,7 +241,7 @@ final class ExchangeRun {
     let probes = exchange?.probes == true && !isRequestReceived && contentTaken == 0
     plan.forwarded.sendsExpect = !isRequestReceived && contentTaken == 0 && client.head?.expectsContinue ?? false || probes
     if !carriesBearer { plan.forwarded.authorizationLine = [] }
-    probeDeadline = probes ? plan.probeWait.map { worker.loop.now + $0 } ?? .never : .never
+    probeDeadline = probes ? plan.probeWait.map { loop.now + $0 } ?? .never : .never
     wire.makeRoom(plan.forwarded.bytesMax(headBytes: client.headBytes))
     _ = client.withHead { head, bytes in plan.forwarded.write(head, bytes, into: &wire.output) }
     wire.beginSending(plan.forwarded.framing)
@@ -246,7 +249,7 @@ final class ExchangeRun {
     responsePhase = .head
     needsMoreHead = false
     responseHead.reset()
-    headDeadline = worker.loop.now + worker.timeouts.responseHeader
+    headDeadline = loop.now + worker.timeouts.responseHeader
     if carriesBearer { worker.counters.requestsWithBearer += 1 }
     advance()
   }
@@ -302,7 +305,8 @@ final class ExchangeRun {
   // MARK: the response
 
   private func relayHead(note: String?) {
-    guard let client, let upstream else { return }
+    guard let client, let source = upstream?.wire else { return }
+    let sink = client.wire
     let head = responseHead
     self.note = note
     status = head.status
@@ -319,25 +323,25 @@ final class ExchangeRun {
     forwarded.note = note
     forwarded.dateLine = head.firstIndex(of: .date) == nil ? worker.dateLine : []
     forwarded.rewrite = plan.rewrite(for: head, to: client)
-    client.wire.makeRoom(forwarded.bytesMax(headBytes: responseHeadBytes))
-    upstream.wire.input.withReadable {
-      forwarded.write(head, $0.extracting(first: responseHeadBytes), into: &client.wire.output)
+    sink.makeRoom(forwarded.bytesMax(headBytes: responseHeadBytes))
+    source.input.withReadable {
+      forwarded.write(head, $0.extracting(first: responseHeadBytes), into: &sink.output)
     }
-    upstream.wire.consume(responseHeadBytes)
+    source.consume(responseHeadBytes)
     responseHeadBytes = 0
-    client.wire.beginSending(clientFraming)
+    sink.beginSending(clientFraming)
     responsePhase = .body
-    if status == 101 { openTunnel(client, upstream) }
+    if status == 101 { openTunnel(sink, source) }
     worker.counters.count(status: status)
     advance()
   }
 
   /// RFC 9110 §9.3.6: no content of ours, no framing; what follows is the tunnel's.
   private func answerConnect() {
-    guard let client, let upstream else { return }
+    guard let client = client?.wire, let upstream = upstream?.wire else { return }
     status = 200
-    client.wire.makeRoom(64)
-    client.wire.output.append("HTTP/1.1 200 Connection established\r\n\r\n")
+    client.makeRoom(64)
+    client.output.append("HTTP/1.1 200 Connection established\r\n\r\n")
     responsePhase = .body
     openTunnel(client, upstream)
     worker.counters.count(status: status)
@@ -345,7 +349,7 @@ final class ExchangeRun {
   }
 
   /// From a 101 on both sides carry bytes of another protocol (RFC 9110 §7.8): no framing, no more requests.
-  private func openTunnel(_ client: ClientConnection, _ upstream: UpstreamConnection) {
+  private func openTunnel(_ client: HTTP1Wire, _ upstream: HTTP1Wire) {
     isTunnel = true
     closesClient = true
     clientFraming = .untilClose
@@ -355,10 +359,10 @@ final class ExchangeRun {
     isRequestReceived = false
     isRequestSent = false
     isUploadStopped = false
-    client.wire.beginReceiving(.untilClose)
-    client.wire.beginSending(.untilClose)
-    upstream.wire.beginReceiving(.untilClose)
-    upstream.wire.beginSending(.untilClose)
+    client.beginReceiving(.untilClose)
+    client.beginSending(.untilClose)
+    upstream.beginReceiving(.untilClose)
+    upstream.beginSending(.untilClose)
   }
 
   /// The replay was refused too, with a token nobody has accepted yet: no refresh will help soon (SPEC §3, cool-down).
@@ -442,7 +446,7 @@ final class ExchangeRun {
   private func end() {
     guard let client else { return }
     let closes = closesClient
-    if !closes, client.wire.hasPendingOutput, worker.loop.sendsLater(client.token) {
+    if !closes, client.wire.hasPendingOutput, loop.sendsLater(client.token) {
       client.wire.flushLater()
     } else if case .failed = client.wire.flush() {
       finishRun()
@@ -515,7 +519,7 @@ final class ExchangeRun {
   func clientAborted() { handle(.clientAborted) }
 
   func clientDeadlinePassed() {
-    if worker.loop.now >= poolDeadline {
+    if loop.now >= poolDeadline {
       poolDeadline = .never
       plan.pool?.cancel(self)
       return handle(.upstreamFailed(.poolExhausted))
@@ -525,7 +529,7 @@ final class ExchangeRun {
   }
 
   func upstreamDeadlinePassed() {
-    if worker.loop.now >= probeDeadline { return endProbe() }
+    if loop.now >= probeDeadline { return endProbe() }
     switch responsePhase {
     case .none: break
     case .head: upstreamFailed(.responseTimedOut)

@@ -9,6 +9,8 @@ import Transport
 /// Loop-owned. The descriptor closes with it.
 final class UpstreamConnection: LoopMember {
   let wire: HTTP1Wire
+  /// The wire's: an object two steps away is retained for each call.
+  private let channel: Channel
   let loop: EventLoop
   let token: MemberToken
   let pool: UpstreamPool
@@ -24,6 +26,7 @@ final class UpstreamConnection: LoopMember {
 
   init(_ channel: Channel, token: MemberToken, loop: EventLoop, pool: UpstreamPool) {
     wire = HTTP1Wire(channel, buffers: loop.buffers)
+    self.channel = channel
     self.loop = loop
     self.token = token
     self.pool = pool
@@ -31,13 +34,13 @@ final class UpstreamConnection: LoopMember {
     loop.transfer(token, to: self)
   }
 
-  func note(_ readiness: Readiness) { wire.channel.note(readiness) }
+  func note(_ readiness: Readiness) { channel.note(readiness) }
 
   func ready(_ readiness: Readiness) {
-    wire.channel.note(readiness)
+    channel.note(readiness)
     if let run { return run.upstreamReady() }
     // Idle: nothing may come but TLS tickets (which reading takes in) and the end.
-    if wire.channel.mayRead, wire.fill() != .blocked { pool.dropIdle(self) }
+    if channel.mayRead, wire.fill() != .blocked { pool.dropIdle(self) }
   }
 
   func sendNow() { run?.sendRequestNow(on: self) }
@@ -49,12 +52,12 @@ final class UpstreamConnection: LoopMember {
   /// The peer's end, or bytes nobody asked for, came together with the response: their edge has been delivered and
   /// does not come again.
   var isSpent: Bool {
-    wire.channel.sawPeerShutdown || wire.channel.sawError || wire.channel.mayHaveMore && wire.fill() != .blocked
+    channel.sawPeerShutdown || channel.sawError || channel.mayHaveMore && wire.fill() != .blocked
   }
 
   /// Bytes behind a response are no answer to anybody's next request (RFC 9112 §6.3). They, or the end, may have come
   /// since the last event: that is asked where the connection goes straight from one exchange to another.
-  var isFit: Bool { !isSpent && (seenAlive < loop.now || wire.channel.isQuiet) }
+  var isFit: Bool { !isSpent && (seenAlive < loop.now || channel.isQuiet) }
 
   func becameIdle() {
     run = nil

@@ -84,7 +84,7 @@ public final class Channel {
   private func readOnce(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
     if let tls { return readTLS(tls, buffer) }
     while true {
-      let count = Glibc.recv(descriptor, buffer.baseAddress, buffer.count, 0)
+      let count = bearerd_recv(descriptor, buffer.baseAddress, buffer.count, 0)
       let result = outcome(ofReading: count)
       // A short read means drained, unless a FIN waits behind the data: edge-triggered, both came as one event.
       if count > 0 && count < buffer.count && !sawPeerShutdown { mayRead = false }
@@ -111,7 +111,7 @@ public final class Channel {
   private func writeOnce(_ buffer: UnsafeRawBufferPointer) -> IOResult {
     if let tls { return writeTLS(tls, buffer) }
     while true {
-      let count = Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
+      let count = bearerd_send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
       if let result = outcome(ofSending: buffer.count, count) { return result }
     }
   }
@@ -168,7 +168,7 @@ public final class Channel {
   public var isQuiet: Bool {
     if tls != nil { return !mayHaveMore }
     var byte: UInt8 = 0
-    return Glibc.recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) < 0 && errno == EAGAIN
+    return bearerd_recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) < 0 && errno == EAGAIN
   }
 
   /// Ends our side in order: close_notify over TLS, then FIN. Reading goes on.

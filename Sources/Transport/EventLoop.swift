@@ -58,6 +58,7 @@ public final class EventLoop: @unchecked Sendable {
   private let postedCount = Atomic<Int>(0)
   private let isLingering = Atomic<Bool>(false)
   private let source: any DispatchSourceRead
+  private let isStopped = Atomic<Bool>(false)
   private let events: UnsafeMutablePointer<bearerd_ready>
   private var members: [Member] = []
   private var freeIndices: [UInt32] = []
@@ -110,6 +111,7 @@ public final class EventLoop: @unchecked Sendable {
 
   /// Ends the watching; no member is called after the queue's present work. Members are released.
   public func stop() {
+    isStopped.store(true, ordering: .releasing)
     source.setCancelHandler { [self] in
       members.removeAll()
       freeIndices.removeAll()
@@ -246,7 +248,7 @@ public final class EventLoop: @unchecked Sendable {
 
   /// Serves events until somebody else wants the queue.
   private func turn() {
-    while !source.isCancelled {
+    while !isStopped.load(ordering: .acquiring) {
       // Who has work left over does not wait.
       let count = postponed.isEmpty ? linger() : bearerd_epoll_wait(epollDescriptor.raw, events, 0)
       now = Instant(nanoseconds: bearerd_boottime())
