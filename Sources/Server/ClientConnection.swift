@@ -215,7 +215,9 @@ final class ClientConnection: LoopMember {
     loop.setDeadline(.never, for: token)
     wire.beginReceiving(head.framing)
     // What follows a head that asks for a tunnel may become the tunnel's.
-    if head.framing != .none || head.connectionHasUpgrade || head.method == .connect { detachedHead = wire.detachHead(bytes: headBytes) }
+    if head.framing != .none || head.connectionHasUpgrade || head.method == .connect {
+      detachedHead = wire.detachHead(bytes: headBytes)
+    }
     let run = worker.borrowRun()
     state = .serving(run)
     run.begin(client: self)
@@ -235,8 +237,8 @@ final class ClientConnection: LoopMember {
   ///   - closes: the connection cannot go on.
   ///   - isWhole: all of the request was received.
   func exchangeEnded(closes: Bool, isWhole: Bool) {
-    // A client that said that this request was its last has nothing to send that a reset could overtake. (One of HTTP/1.0
-    // that said nothing may.)
+    // A client that said that this request was its last has nothing to send that a reset could overtake. (One of
+    // HTTP/1.0 that said nothing may.)
     let isLast = isWhole && head?.isPersistent == false && head?.minorVersion == 1
     releaseRequest()
     if closes, isLast, !wire.hasPendingOutput, wire.input.isEmpty {

@@ -239,7 +239,7 @@ final class ExchangeRun {
     upstreamWrites = ProgressDeadline()
     upstreamReads = ProgressDeadline()
     let probes = exchange?.probes == true && !isRequestReceived && contentTaken == 0
-    plan.forwarded.sendsExpect = !isRequestReceived && contentTaken == 0 && client.head?.expectsContinue ?? false || probes
+    plan.forwarded.sendsExpect = !isRequestReceived && contentTaken == 0 && plan.expectsContinue || probes
     if !carriesBearer { plan.forwarded.authorizationLine = [] }
     probeDeadline = probes ? plan.probeWait.map { loop.now + $0 } ?? .never : .never
     wire.makeRoom(plan.forwarded.bytesMax(headBytes: client.headBytes))
@@ -298,7 +298,7 @@ final class ExchangeRun {
       case .starved, .failed: break drain
       }
     }
-    let isReusable = isWhole && responseHead.isPersistent && isRequestSent && upstream.wire.input.isEmpty
+    let isReusable = isWhole && responseHead.isPersistent && isRequestSent && upstream.isAtRest
     releaseUpstream(isReusable: isReusable)
   }
 
@@ -435,9 +435,8 @@ final class ExchangeRun {
   }
 
   private func finish() {
-    // An answer to a request that has not left yet is none.
-    let isAtRest = upstream.map { !$0.wire.hasPendingOutput && $0.wire.input.isEmpty } ?? true
-    let isReusable = !isTunnel && responseHead.isPersistent && isRequestSent && !isUploadStopped && isAtRest
+    let isReusable = !isTunnel && responseHead.isPersistent && isRequestSent && !isUploadStopped
+      && upstream?.isAtRest ?? false
     if !isRequestReceived { closesClient = true }
     releaseUpstream(isReusable: isReusable)
     end()

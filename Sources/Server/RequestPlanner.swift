@@ -17,6 +17,8 @@ final class RequestPlan {
   var isHTTP10 = false
   /// The client goes on after this request.
   var isPersistent = false
+  /// The client waits for a 100 before it sends its content.
+  var expectsContinue = false
   var pool: UpstreamPool?
   /// How its head is written for the upstream. A 101 to one that asks for an upgrade opens a tunnel.
   var forwarded: ForwardedRequest
@@ -40,6 +42,7 @@ final class RequestPlan {
     method = .get
     isHTTP10 = false
     isPersistent = false
+    expectsContinue = false
     pool = nil
     forwarded.reset()
     isGateway = false
@@ -100,6 +103,7 @@ enum RequestPlanner {
     plan.method = head.method
     plan.isHTTP10 = head.minorVersion == 0
     plan.isPersistent = head.isPersistent
+    plan.expectsContinue = head.expectsContinue
     let caller: Caller
     switch identify(head, bytes, worker, client) {
     case .failure(let problem): return .refused(problem)

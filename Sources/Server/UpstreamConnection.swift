@@ -59,6 +59,10 @@ final class UpstreamConnection: LoopMember {
   /// since the last event: that is asked where the connection goes straight from one exchange to another.
   var isFit: Bool { !isSpent && (seenAlive < loop.now || channel.isQuiet) }
 
+  /// Nothing is left of an exchange that has ended: not of what came, and not of the request. (What is answered before it
+  /// has left is not answered.)
+  var isAtRest: Bool { !wire.hasPendingOutput && wire.input.isEmpty }
+
   func becameIdle() {
     run = nil
     isReused = true

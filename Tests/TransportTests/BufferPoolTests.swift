@@ -19,7 +19,9 @@ import Transport
   }
 
   /// Where its memory is.
-  private func place(_ buffer: borrowing ByteBuffer) -> UnsafeRawPointer? { UnsafeRawPointer(buffer.readable.baseAddress) }
+  private func place(_ buffer: borrowing ByteBuffer) -> UnsafeRawPointer? {
+    UnsafeRawPointer(buffer.readable.baseAddress)
+  }
 
   @Test("what came back is lent again, empty")
   func reuse() {
