@@ -139,7 +139,7 @@ final class HTTP1Wire {
 
   /// Drops bytes from the front of what came.
   func consume(_ count: Int) {
-    if count == 0 { return }
+    if count == 0 || !input.hasMemory { return }
     input.consume(count)
     releaseEmptyInput()
   }
@@ -211,7 +211,7 @@ final class HTTP1Wire {
     let needed = count + Self.framingRoom
     if output.hasMemory, output.ensureRoom(needed) { return }
     // Rare: a head behind unsent bytes, or a very long one.
-    var larger = output.isEmpty ? buffers.borrow(needed) : ByteBuffer(capacity: output.count + needed)
+    var larger = buffers.borrow(output.count + needed)
     larger.append(output.readable)
     swap(&output, &larger)
     buffers.giveBack(larger)
