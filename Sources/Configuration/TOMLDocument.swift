@@ -24,9 +24,9 @@ enum TOMLNode {
         message: "a table header without a key", line: position.line, column: position.column)
       return .failure(ConfigurationError(key: "", problem: problem))
     }
-    if let fault = TOMLBrackets.firstMismatch(in: text) {
+    if let fault = TOMLSurface.firstFault(in: text) {
       let problem = ConfigurationError.Problem.syntax(
-        message: "'\(fault.closing)' closes nothing here", line: fault.line, column: fault.column)
+        message: fault.message, line: fault.line, column: fault.column)
       return .failure(ConfigurationError(key: "", problem: problem))
     }
     do {
@@ -98,11 +98,11 @@ enum TOMLNode {
   }
 }
 
-/// Whether each closing bracket has its opening one: the parser ends the process (an assertion) at a brace where an
-/// array's element should stand.
-enum TOMLBrackets {
-  struct Mismatch: Equatable {
-    var closing: Character
+/// What must not reach the parser, because it ends the process (an assertion) there: a brace where an array's element
+/// should stand, and some dates that are not whole.
+enum TOMLSurface {
+  struct Fault: Equatable {
+    var message: String
     /// From 1; the column counts bytes.
     var line: Int
     var column: Int
@@ -115,12 +115,14 @@ enum TOMLBrackets {
     case string(quote: UInt8, isLong: Bool)
   }
 
-  /// The first `]` or `}` that does not close what was opened last; nil where there is none. What is left open is the
-  /// parser's to report.
-  static func firstMismatch(in text: String) -> Mismatch? {
+  /// The first `]` or `}` that does not close what was opened last, or the first date, which no setting is; nil where
+  /// there is none. What is left open is the parser's to report.
+  static func firstFault(in text: String) -> Fault? {
     let bytes = Array(text.utf8)
     var state = State.plain
     var open: [UInt8] = []
+    /// A value begins at the next byte that is not white space.
+    var expectsValue = false
     var line = 1
     var lineStart = 0
     var index = 0
@@ -128,6 +130,10 @@ enum TOMLBrackets {
       let byte = bytes[index]
       switch state {
       case .plain:
+        if expectsValue, beginsDate(bytes[index...]) {
+          return Fault(message: "a date: no setting is one", line: line, column: index - lineStart + 1)
+        }
+        expectsValue = isValueNext(after: byte, expectsValue, in: open)
         switch byte {
         case UInt8(ascii: "#"): state = .comment
         case UInt8(ascii: "\""), UInt8(ascii: "'"):
@@ -138,8 +144,9 @@ enum TOMLBrackets {
         case UInt8(ascii: "]"), UInt8(ascii: "}"):
           // In ASCII each closing bracket is two above its opening one.
           guard open.popLast() == byte - 2 else {
-            return Mismatch(
-              closing: Character(Unicode.Scalar(byte)), line: line, column: index - lineStart + 1)
+            return Fault(
+              message: "'\(Character(Unicode.Scalar(byte)))' closes nothing here", line: line,
+              column: index - lineStart + 1)
           }
         default: break
         }
@@ -167,6 +174,24 @@ enum TOMLBrackets {
       index += 1
     }
     return nil
+  }
+
+  /// Whether a value, not a key, may begin behind `byte`.
+  private static func isValueNext(after byte: UInt8, _ expectsValue: Bool, in open: [UInt8]) -> Bool {
+    switch byte {
+    case UInt8(ascii: "="), UInt8(ascii: "["): true
+    case UInt8(ascii: ","): open.last == UInt8(ascii: "[")
+    // A comment stands for white space.
+    case UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\r"), UInt8(ascii: "\n"), UInt8(ascii: "#"): expectsValue
+    default: false
+    }
+  }
+
+  /// `YYYY-`: no number and no other value begins so.
+  private static func beginsDate(_ bytes: ArraySlice<UInt8>) -> Bool {
+    let start = bytes.prefix(5)
+    return start.count == 5 && start.last == UInt8(ascii: "-")
+      && start.dropLast().allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
   }
 
   private static func repeats(_ quote: UInt8, at index: Int, in bytes: [UInt8]) -> Bool {

@@ -91,7 +91,10 @@ public final class ProxyServer: @unchecked Sendable {
     let count = configuration.loops > 0 ? configuration.loops : CPUs.available
     var loops: [EventLoop] = []
     do throws(SocketFault) {
-      for index in 0..<count { loops.append(try EventLoop(index: index)) }
+      for index in 0..<count {
+        let buffers = BufferPool(ordinaryKeptMax: Worker.sparesMax(loops: count))
+        loops.append(try EventLoop(index: index, buffers: buffers))
+      }
     } catch {
       throw StartFault("event loop: \(error)")
     }

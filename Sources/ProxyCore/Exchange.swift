@@ -189,8 +189,8 @@ public struct Exchange: Sendable {
   public mutating func handle(_ input: Input, body: BodyStanding) -> Action {
     let step = transition(on: input, body: body)
     state = step.next
-    if step.action == .discardAndReopen { isReplay = true }
-    if step.action == .resendUnprobed { isUnprobed = true }
+    if case .discardAndReopen = step.action { isReplay = true }
+    if case .resendUnprobed = step.action { isUnprobed = true }
     if case .openUpstream(fresh: true) = step.action { hasRetriedPooled = true }
     return step.action
   }

@@ -26,6 +26,7 @@ extension ExchangeRun {
       rounds += 1
       // More than a small exchange: others need not wait for it with what they have to send.
       if rounds == 3 { loop.sendGathered() }
+      guard self.serial == serial else { return }
       let upstream = upstream
       hasProgressed = pumpRequest(client, upstream)
       guard self.serial == serial else { return }

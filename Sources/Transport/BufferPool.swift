@@ -21,7 +21,7 @@ public final class BufferPool {
   /// Those that are here to be lent.
   public var keptCount: Int { ordinary.count + large.count }
 
-  public init(ordinaryKeptMax: Int = 512, largeKeptMax: Int = 16) {
+  public init(ordinaryKeptMax: Int = 128, largeKeptMax: Int = 16) {
     self.ordinaryKeptMax = ordinaryKeptMax
     self.largeKeptMax = largeKeptMax
     ordinary.reserveCapacity(ordinaryKeptMax)

@@ -70,7 +70,6 @@ public final class EventLoop: @unchecked Sendable {
   private var isGathering = false
   /// Members that are to send once those served with them have been.
   private var gathered: [MemberToken] = []
-  private var isSendingGathered = false
 
   private struct Member {
     var occupant: (any LoopMember)?
@@ -222,17 +221,12 @@ public final class EventLoop: @unchecked Sendable {
 
   /// Lets those send who wait for it, before work that takes long.
   public func sendGathered() {
-    if gathered.isEmpty || isSendingGathered { return }
-    isSendingGathered = true
-    var next = 0
-    // One that fails to send may make another one send.
-    while next < gathered.count {
-      let token = gathered[next]
-      next += 1
-      if isCurrent(token) { members[Int(token.index)].occupant?.sendNow() }
-    }
+    guard isGathering, !gathered.isEmpty else { return }
+    // Who fails to send, and is served for it, puts nothing off: it might again, without end.
+    isGathering = false
+    for token in gathered where isCurrent(token) { members[Int(token.index)].occupant?.sendNow() }
     gathered.removeAll(keepingCapacity: true)
-    isSendingGathered = false
+    isGathering = true
   }
 
   public var memberCount: Int { members.count - freeIndices.count }

@@ -146,6 +146,33 @@ import Testing
     #expect(line == 2 && found == column)
   }
 
+  /// Each ended the process in the parser (an assertion), or is a neighbour of one that did.
+  @Test(
+    "a date is an error, not the end of the process",
+    arguments: [
+      "a = 1979-05-27t:", "a = 1979-05-27tp://x", "a = 1979-05-27 0", "a = 1979-05-27_ 0", "a = 1979-05-27",
+      "a = 1979-05-27T07:32:00Z", "a=1979-", "a = [1979-05-27t:]", "a = [ 1, # b\n 1979-05-27t: ]",
+      "a = {b = 1979-05-27t:}", "a =\t1979-05-27tT:",
+    ])
+  func date(_ text: String) throws {
+    let found = errors("loops = 1\n" + text)
+    let lines = text.split(separator: "\n")
+    let last = try #require(lines.last)
+    let column = last.distance(from: last.startIndex, to: try #require(last.firstRange(of: "1979")).lowerBound) + 1
+    #expect(found == ["line \(lines.count + 1), column \(column): a date: no setting is one"])
+  }
+
+  @Test(
+    "what only looks like a date is none",
+    arguments: [
+      "# 1979-05-27t:", "\"a = 1979-05-27t:\" = 1", "1979-05-27t = 1", "a = \"1979-05-27t:\"", "[x.1979-05-27t]",
+      "a = {b = 1, 1979-05-27t = 2}", "a = 1979", "a = '''\n= 1979-05-27t:'''",
+    ])
+  func noDate(_ text: String) {
+    let found = errors("loops = 1\n" + text)
+    #expect(!found.isEmpty == (text.first != "#") && !found.contains { $0.contains("a date") }, "\(found)")
+  }
+
   @Test(
     "a bracket that closes nothing is an error, not the end of the process",
     arguments: [

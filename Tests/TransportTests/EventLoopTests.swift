@@ -18,6 +18,7 @@ private final class Recorder: LoopMember, @unchecked Sendable {
   var token = MemberToken.unassigned
   var onReady: (Readiness) -> Void = { _ in }
   var onDeadline: () -> Void = {}
+  var onSend: () -> Void = {}
 
   init(_ name: String, _ calls: Inbox<Call>) {
     self.name = name
@@ -31,7 +32,10 @@ private final class Recorder: LoopMember, @unchecked Sendable {
     onReady(readiness)
   }
 
-  func sendNow() { calls.put(.sends(name)) }
+  func sendNow() {
+    calls.put(.sends(name))
+    onSend()
+  }
 
   func deadlinePassed() {
     calls.put(.deadline(name))
@@ -415,6 +419,23 @@ private typealias Calls = Inbox<Recorder.Call>
     let sent = served.sorted().map { Recorder.Call.sends($0) }
     #expect(Array(heard[1...2]) == sent)
     #expect(heard.count { if case .sends = $0 { true } else { false } } == 2)
+  }
+
+  /// One whose sending fails would put it off without end, and the loop with it.
+  @Test("who is sending, or made to send by another, puts nothing off")
+  func sendsAtOnceWhileSending() throws {
+    let asked = Inbox<Bool>()
+    _ = try crowd(of: 3) { member, loop, members in
+      member.onReady = { _ in }
+      #expect(loop.sendsLater(member.token))
+      var count = 0
+      member.onSend = {
+        count += 1
+        if count <= 2 { for other in members { asked.put(loop.sendsLater(other.token)) } }
+      }
+    }
+    #expect(try asked.next(9) == Array(repeating: false, count: 9))
+    #expect(calls.all.count { if case .sends = $0 { true } else { false } } == 3)
   }
 
   @Test("alone, or outside of events, nothing is put off")
