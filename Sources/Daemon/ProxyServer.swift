@@ -281,7 +281,8 @@ public final class ProxyServer: @unchecked Sendable {
     store.adopt(key: key)
     keeper.reconfigure(providers: configuration.providers, settings: .init(configuration))
     admin?.adopt(hostNames: configuration.browserGuard.hostNames)
-    for worker in workers { worker.loop.post { worker.adopt(plan) } }
+    // Waited for: who has been told of the reload is not served by the old plan any more.
+    for worker in workers { worker.loop.perform { worker.adopt(plan) } }
   }
 
   /// Stops accepting, lets requests and refreshes end, and calls `done`; the caller sets the limit in time.

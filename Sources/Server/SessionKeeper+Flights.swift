@@ -14,6 +14,7 @@ extension SessionKeeper {
   public func refreshAhead(_ slot: Int) { queue.async { [self] in goAhead(slot) } }
 
   private func goAhead(_ slot: Int) {
+    if isStopping { return }
     let live = look(slot)
     if live.ledger.isDueAhead(now: now(slot)) {
       takeOff(slot, trigger: .ahead)
@@ -168,9 +169,10 @@ extension SessionKeeper {
   }
 
   /// Calls `done` when no refresh is under way: a daemon that stops lets them end, because a presentation cut off is
-  /// an outcome nobody knows.
+  /// an outcome nobody knows. None begins ahead of time any more, which between `done` and the end would be cut off.
   public func whenNoFlight(_ done: @escaping @Sendable () -> Void) {
     queue.async { [self] in
+      isStopping = true
       if isAnyBusy { grounded.append(done) } else { done() }
     }
   }

@@ -179,6 +179,21 @@ private final class Bench: Sendable {
     #expect(bench.counter.count == 1)
   }
 
+  @Test("I1: who has been told that no refresh is under way may end the process: none begins ahead of time any more")
+  func grounded() throws {
+    for isStopping in [false, true] {
+      let bench = try Bench(lifetime: .seconds(60))
+      let slot = bench.keeper.slot(for: Bench.name)
+      if isStopping { bench.keeper.whenNoFlight {} }
+      bench.keeper.refreshAhead(slot)
+      let landed = DispatchSemaphore(value: 0)
+      bench.keeper.whenNoFlight { landed.signal() }
+      #expect(landed.wait(timeout: .now() + 30) == .success)
+      #expect(bench.counter.count == (isStopping ? 0 : 1))
+      #expect(try bench.store.load(Bench.name).generation == (isStopping ? 1 : 2))
+    }
+  }
+
   @Test("Waiters share one flight; one too many is refused at once; a failed flight tells all who wait")
   func waiters() throws {
     let bench = try Bench(waitersMax: 3)
