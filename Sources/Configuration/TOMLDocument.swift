@@ -14,20 +14,8 @@ enum TOMLNode {
 
   /// The document's root table, or why it is not TOML 1.0.
   static func parse(_ text: String) -> Result<[String: TOMLNode], ConfigurationError> {
-    if let position = firstNUL(in: text) {
-      let problem = ConfigurationError.Problem.syntax(
-        message: "a NUL character", line: position.line, column: position.column)
-      return .failure(ConfigurationError(key: "", problem: problem))
-    }
-    if let position = firstHeaderWithoutKey(in: text) {
-      let problem = ConfigurationError.Problem.syntax(
-        message: "a table header without a key", line: position.line, column: position.column)
-      return .failure(ConfigurationError(key: "", problem: problem))
-    }
-    if let fault = TOMLSurface.firstFault(in: text) {
-      let problem = ConfigurationError.Problem.syntax(
-        message: fault.message, line: fault.line, column: fault.column)
-      return .failure(ConfigurationError(key: "", problem: problem))
+    if let fault = firstNUL(in: text) ?? firstHeaderWithoutKey(in: text) ?? TOMLSurface.firstFault(in: text) {
+      return .failure(fault.error)
     }
     do {
       return .success(entries(of: try TOMLTable(string: text)))
@@ -36,10 +24,9 @@ enum TOMLNode {
       // The parser quotes the file as it stands: a line break there would make two lines of the error.
       let message = String(
         error.description.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : Character($0) })
-      let problem = ConfigurationError.Problem.syntax(message: message, line: at.line, column: at.column)
-      return .failure(ConfigurationError(key: "", problem: problem))
+      return .failure(TOMLSurface.Fault(message: message, line: at.line, column: at.column).error)
     } catch {
-      return .failure(ConfigurationError(key: "", problem: .syntax(message: "not TOML", line: 1, column: 1)))
+      return .failure(TOMLSurface.Fault(message: "not TOML", line: 1, column: 1).error)
     }
   }
 
@@ -69,7 +56,7 @@ enum TOMLNode {
 
   /// The parser ends the process (an assertion) at a header whose key begins with anything but a key's first character.
   /// Refused with it: such a line inside a multi-line string or a nested array, which no setting has.
-  private static func firstHeaderWithoutKey(in text: String) -> (line: Int, column: Int)? {
+  private static func firstHeaderWithoutKey(in text: String) -> TOMLSurface.Fault? {
     func isBlank(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
     let bytes = text.utf8.starts(with: [0xEF, 0xBB, 0xBF]) ? text.utf8.dropFirst(3) : text.utf8[...]
     for (index, line) in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
@@ -80,17 +67,20 @@ enum TOMLNode {
       let first = rest.first ?? 0
       let others = [UInt8(ascii: "\""), UInt8(ascii: "'"), UInt8(ascii: "]")]
       if TOMLText.isBare(first) || others.contains(first) { continue }
-      return (index + 1, line.count - rest.count + 1)
+      return TOMLSurface.Fault(
+        message: "a table header without a key", line: index + 1, column: line.count - rest.count + 1)
     }
     return nil
   }
 
   /// The parser hands strings over as C strings: a NUL, written out or as an escape, would cut one short unseen.
-  private static func firstNUL(in text: String) -> (line: Int, column: Int)? {
+  private static func firstNUL(in text: String) -> TOMLSurface.Fault? {
     for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
       for needle in ["\0", "\\u0000", "\\U00000000"] {
         if let found = line.firstRange(of: needle) {
-          return (index + 1, line.distance(from: line.startIndex, to: found.lowerBound) + 1)
+          return TOMLSurface.Fault(
+            message: "a NUL character", line: index + 1,
+            column: line.distance(from: line.startIndex, to: found.lowerBound) + 1)
         }
       }
     }
@@ -106,6 +96,10 @@ enum TOMLSurface {
     /// From 1; the column counts bytes.
     var line: Int
     var column: Int
+
+    var error: ConfigurationError {
+      ConfigurationError(key: "", problem: .syntax(message: message, line: line, column: column))
+    }
   }
 
   private enum State {

@@ -34,6 +34,13 @@ public struct ByteBuffer: ~Copyable {
     return unsafe taken
   }
 
+  /// What it has, memory and content; it is left without memory.
+  public mutating func take() -> ByteBuffer {
+    var taken = ByteBuffer()
+    swap(&taken, &self)
+    return taken
+  }
+
   /// Bytes of memory, content or not.
   public var capacity: Int { unsafe memory.count }
   public var hasMemory: Bool { capacity > 0 }

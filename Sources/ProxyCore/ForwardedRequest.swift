@@ -43,17 +43,7 @@ public struct ForwardedRequest: ~Copyable, Sendable {
   }
 
   /// For another request: all but the pseudonym is as at first.
-  public mutating func reset() {
-    path = .empty
-    hostLine = []
-    authorizationLine = []
-    keepsClientAuthorization = false
-    framing = .none
-    sendsExpect = false
-    idempotencyLine = []
-    asksForUpgrade = false
-    maxForwards = nil
-  }
+  public mutating func reset() { self = ForwardedRequest(pseudonym: pseudonym) }
 
   /// Upper bound of what `write` appends for a head of `headBytes`.
   public func bytesMax(headBytes: Int) -> Int {

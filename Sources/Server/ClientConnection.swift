@@ -255,9 +255,7 @@ final class ClientConnection: LoopMember {
 
   private func releaseRequest() {
     if detachedHead.hasMemory {
-      var buffer = ByteBuffer()
-      swap(&buffer, &detachedHead)
-      wire.giveBack(buffer)
+      wire.giveBack(detachedHead.take())
     } else {
       wire.consume(headBytes)
     }

@@ -315,8 +315,7 @@ final class ExchangeRun {
     // RFC 9110 §7.5 lets an early answer end the upload; a success may still read on (an echo), so only it goes on.
     if !isRequestSent && status >= 300 { isUploadStopped = true }
     clientFraming = plan.clientFraming(of: head.framing)
-    closesClient = closesClient || !plan.isPersistent || !isRequestReceived || clientFraming == .untilClose
-      || (plan.isHTTP10 && !plan.isGateway) || worker.isDraining
+    closesClient = closesClient || clientFraming == .untilClose || mustClose
     forwarded.framing = clientFraming
     forwarded.closes = closesClient
     forwarded.keepsHTTP10Alive = plan.isHTTP10 && !closesClient
@@ -380,11 +379,10 @@ final class ExchangeRun {
     worker.counters.problems += 1
     worker.counters.count(status: status)
     releaseUpstream(isReusable: false)
-    let request = client.head
     let closes = closesAfterOwnAnswer
     ProblemWriter.write(
-      problem, to: client.wire, isHead: request?.method == .head, closes: closes,
-      keepsHTTP10Alive: request?.minorVersion == 0 && !closes, now: WallClock.now)
+      problem, to: client.wire, isHead: plan.method == .head, closes: closes,
+      keepsHTTP10Alive: plan.isHTTP10 && !closes, now: WallClock.now)
     closesClient = closes
     end()
   }
@@ -396,17 +394,20 @@ final class ExchangeRun {
     let closes = closesAfterOwnAnswer
     ProblemWriter.writeFinal(
       trace: trace, to: client.wire, closes: closes,
-      keepsHTTP10Alive: client.head?.minorVersion == 0 && !closes, now: WallClock.now)
+      keepsHTTP10Alive: plan.isHTTP10 && !closes, now: WallClock.now)
     closesClient = closes
     end()
   }
 
   private var closesAfterOwnAnswer: Bool {
-    let request = client?.head
     // What is refused as no HTTP ends the connection: its sender may mean something else by what follows. So may who
     // was refused a tunnel, and has sent ahead.
-    return status == 400 || request?.method == .connect || !(request?.isPersistent ?? false) || !isRequestReceived
-      || (request?.minorVersion == 0 && !plan.isGateway) || worker.isDraining
+    status == 400 || plan.method == .connect || mustClose
+  }
+
+  /// Whatever the answer is.
+  private var mustClose: Bool {
+    !plan.isPersistent || !isRequestReceived || (plan.isHTTP10 && !plan.isGateway) || worker.isDraining
   }
 
   private func abortClient() {

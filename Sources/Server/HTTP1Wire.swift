@@ -116,22 +116,18 @@ final class HTTP1Wire {
   /// Moves what came into a larger buffer, for a head that does not fit; false where it is the largest already.
   func enlargeInput() -> Bool {
     guard input.hasMemory, input.capacity < BufferPool.largeBytes else { return false }
-    var large = buffers.borrowLarge()
-    large.append(input.readable)
-    swap(&input, &large)
-    buffers.giveBack(large)
+    buffers.replace(&input, holding: BufferPool.largeBytes)
     return true
   }
 
   /// Takes the buffer whose front `headBytes` are a head, so that it stays in place; what follows moves to a new one.
   func detachHead(bytes headBytes: Int) -> ByteBuffer {
-    var head = ByteBuffer()
-    let rest = UnsafeRawBufferPointer(rebasing: input.readable[headBytes...])
+    let head = input.take()
+    let rest = UnsafeRawBufferPointer(rebasing: head.readable[headBytes...])
     if !rest.isEmpty {
-      head = buffers.borrow(rest.count)
-      head.append(rest)
+      input = buffers.borrow(rest.count)
+      input.append(rest)
     }
-    swap(&input, &head)
     return head
   }
 
@@ -149,10 +145,7 @@ final class HTTP1Wire {
   }
 
   private func giveBackInput() {
-    if !input.hasMemory { return }
-    var buffer = ByteBuffer()
-    swap(&buffer, &input)
-    buffers.giveBack(buffer)
+    if input.hasMemory { buffers.giveBack(input.take()) }
   }
 
   func beginReceiving(_ framing: MessageFraming) {
@@ -209,12 +202,13 @@ final class HTTP1Wire {
   /// Makes room for `count` bytes behind what is staged in the output.
   func makeRoom(_ count: Int) {
     let needed = count + Self.framingRoom
-    if output.hasMemory, output.ensureRoom(needed) { return }
-    // Rare: a head behind unsent bytes, or a very long one.
-    var larger = buffers.borrow(output.count + needed)
-    larger.append(output.readable)
-    swap(&output, &larger)
-    buffers.giveBack(larger)
+    if !output.hasMemory {
+      output = buffers.borrow(needed)
+    } else if !output.ensureRoom(needed) {
+      // Rare: a head behind unsent bytes, or a very long one.
+      let count = output.count + needed
+      buffers.replace(&output, holding: count)
+    }
   }
 
   var hasPendingOutput: Bool { output.hasMemory }
@@ -378,9 +372,6 @@ final class HTTP1Wire {
   }
 
   private func giveBackOutput() {
-    if !output.hasMemory { return }
-    var buffer = ByteBuffer()
-    swap(&buffer, &output)
-    buffers.giveBack(buffer)
+    if output.hasMemory { buffers.giveBack(output.take()) }
   }
 }

@@ -63,6 +63,7 @@ public final class SessionKeeper: @unchecked Sendable {
   private let letGoTimer: any DispatchSourceTimer
   private var isLettingGo = false
   var grounded: [@Sendable () -> Void] = []
+  /// The process is about to end: nothing begins that nobody waits for.
   var isStopping = false
 
   public struct SettingsOfRefresh: Sendable {

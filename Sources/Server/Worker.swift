@@ -305,6 +305,7 @@ public final class Worker: @unchecked Sendable {
 
   func giveBack(_ head: consuming RequestHead) {
     head.reset()
+    // One from before a reload may have other limits.
     if head.limits != headLimits { return }
     if spareRequestHeads.count < sparesMax { spareRequestHeads.append(head) }
   }

@@ -48,6 +48,14 @@ public final class BufferPool {
     return count <= Self.largeBytes ? borrowLarge() : ByteBuffer(capacity: count)
   }
 
+  /// Moves the content into a buffer that holds `count` bytes; takes the old one back.
+  public func replace(_ buffer: inout ByteBuffer, holding count: Int) {
+    var larger = borrow(count)
+    larger.append(buffer.readable)
+    swap(&buffer, &larger)
+    giveBack(larger)
+  }
+
   /// Takes a buffer back, empty or not; its content is gone. One of another size was not lent here: it is let go.
   public func giveBack(_ buffer: consuming ByteBuffer) {
     if buffer.capacity == Self.ordinaryBytes {

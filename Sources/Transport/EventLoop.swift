@@ -58,6 +58,7 @@ public final class EventLoop: @unchecked Sendable {
   private let postedCount = Atomic<Int>(0)
   private let isLingering = Atomic<Bool>(false)
   private let source: any DispatchSourceRead
+  /// As the source's `isCancelled`, which is asked for through dispatch and counts references, each turn.
   private let isStopped = Atomic<Bool>(false)
   private let events: UnsafeMutablePointer<bearerd_ready>
   private var members: [Member] = []

@@ -359,6 +359,8 @@ private typealias Calls = Inbox<Recorder.Call>
     #expect(!calls.all.contains(.ready("gone", [])))
   }
 
+  private func sends(in heard: [Recorder.Call]) -> Int { heard.count { if case .sends = $0 { true } else { false } } }
+
   /// Members whose descriptors all have an event when the loop looks next, each acting as `onReady` says when it comes.
   private func crowd(
     of count: Int, _ onReady: @escaping @Sendable (Recorder, EventLoop, [Recorder]) -> Void
@@ -389,7 +391,7 @@ private typealias Calls = Inbox<Recorder.Call>
     let served = heard.prefix(5).compactMap { if case .ready(let name, _) = $0 { name } else { nil } }
     #expect(served.sorted() == names)
     #expect(Array(heard.dropFirst(5).prefix(5)) == served.map { .sends($0) })
-    #expect(heard.count { if case .sends = $0 { true } else { false } } == 5)
+    #expect(sends(in: heard) == 5)
   }
 
   @Test("in a large crowd the first do not wait for the last")
@@ -400,7 +402,7 @@ private typealias Calls = Inbox<Recorder.Call>
     }
     let firstSend = try #require(heard.firstIndex { if case .sends = $0 { true } else { false } })
     #expect((1..<40).contains(firstSend))
-    #expect(heard.count { if case .sends = $0 { true } else { false } } == 40)
+    #expect(sends(in: heard) == 40)
   }
 
   @Test("who works long lets the others send first; who was dismissed does not send")
@@ -418,7 +420,7 @@ private typealias Calls = Inbox<Recorder.Call>
     #expect(served.count == 2)
     let sent = served.sorted().map { Recorder.Call.sends($0) }
     #expect(Array(heard[1...2]) == sent)
-    #expect(heard.count { if case .sends = $0 { true } else { false } } == 2)
+    #expect(sends(in: heard) == 2)
   }
 
   /// One whose sending fails would put it off without end, and the loop with it.
@@ -435,7 +437,7 @@ private typealias Calls = Inbox<Recorder.Call>
       }
     }
     #expect(try asked.next(9) == Array(repeating: false, count: 9))
-    #expect(calls.all.count { if case .sends = $0 { true } else { false } } == 3)
+    #expect(sends(in: calls.all) == 3)
   }
 
   @Test("alone, or outside of events, nothing is put off")
