@@ -25,6 +25,11 @@ extension FieldSection {
     var length: UInt64?
     var isRepeated = false
     for index in first..<lines.count where lines[index].field == .contentLength {
+      // Nearly always it is one line with one number.
+      if length == nil, let value = Self.decimal(bytes, lines[index].value) {
+        length = value
+        continue
+      }
       var elements = ListElements(lines[index].value)
       while let element = elements.nextOrEmpty(in: bytes) {
         guard let value = Self.decimal(bytes, element) else { return .failed(.contentLengthMalformed) }

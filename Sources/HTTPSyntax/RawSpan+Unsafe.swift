@@ -6,6 +6,17 @@ extension RawSpan {
   func endOfToken(from start: Int, to end: Int) -> Int {
     precondition(start >= 0 && end <= byteCount, "scan outside the view")
     var offset = start
+    // Names are letters and hyphens, and hardly anything else.
+    while end - offset >= 8 {
+      let others = Word.highBits & ~Word.lettersAndHyphens(unsafe uncheckedWord(at: offset))
+      if others == 0 {
+        offset += 8
+        continue
+      }
+      offset += Word.firstFlagged(others)
+      if !ByteClass.isTokenCharacter(unsafe uncheckedByte(at: offset)) { return offset }
+      offset += 1
+    }
     while offset < end, ByteClass.isTokenCharacter(unsafe uncheckedByte(at: offset)) { offset += 1 }
     return offset
   }
@@ -72,6 +83,8 @@ extension RawSpan {
   }
 
   /// Whether this text stands at `offset`, ASCII letters in any case. False where the view ends before it.
+  ///
+  /// - Parameter text: in lower case.
   func containsIgnoringCase(_ text: StaticString, at offset: Int) -> Bool {
     let count = text.utf8CodeUnitCount
     guard offset >= 0, byteCount - offset >= count else { return false }
@@ -79,17 +92,35 @@ extension RawSpan {
     var index = 0
     while count - index >= 8 {
       let expected = unsafe other.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-      let found = unsafe unsafeLoadUnaligned(fromUncheckedByteOffset: offset + index, as: UInt64.self)
-      if found != expected, Word.lowercased(found) != Word.lowercased(expected) { return false }
+      if unsafe !equalsIgnoringCase(expected, at: offset + index) { return false }
       index += 8
+    }
+    if index == count { return true }
+    // The rest: the text's last eight bytes once more, or what there is of four, two and one.
+    if count >= 8 {
+      let expected = unsafe other.loadUnaligned(fromByteOffset: count - 8, as: UInt64.self)
+      return unsafe equalsIgnoringCase(expected, at: offset + count - 8)
+    }
+    if count >= 4 {
+      let expected = unsafe other.loadUnaligned(fromByteOffset: 0, as: UInt32.self)
+      if unsafe !equalsIgnoringCase(expected, at: offset) { return false }
+      let last = unsafe other.loadUnaligned(fromByteOffset: count - 4, as: UInt32.self)
+      return unsafe equalsIgnoringCase(last, at: offset + count - 4)
     }
     while index < count {
       let expected = unsafe other.load(fromByteOffset: index, as: UInt8.self)
-      let found = unsafe uncheckedByte(at: offset + index)
-      if found != expected, ByteClass.lowercased(found) != ByteClass.lowercased(expected) { return false }
+      if unsafe ByteClass.lowercased(uncheckedByte(at: offset + index)) != expected { return false }
       index += 1
     }
     return true
+  }
+
+  /// The caller has proved that the bytes are in the view. `expected` is in lower case.
+  @unsafe @inline(always)
+  private func equalsIgnoringCase<Bytes: FixedWidthInteger & BitwiseCopyable>(_ expected: Bytes, at offset: Int) -> Bool {
+    let found = unsafe unsafeLoadUnaligned(fromUncheckedByteOffset: offset, as: Bytes.self)
+    return found == expected
+      || Word.lowercased(UInt64(truncatingIfNeeded: found)) == UInt64(truncatingIfNeeded: expected)
   }
 
   /// The caller has proved that `offset` is in the view.
@@ -122,6 +153,16 @@ private enum Word {
   /// Index of the lowest flagged byte.
   @inline(always)
   static func firstFlagged(_ flags: UInt64) -> Int { flags.trailingZeroBitCount >> 3 }
+
+  /// Flags, exactly, letters of either case and hyphens.
+  @inline(always)
+  static func lettersAndHyphens(_ word: UInt64) -> UInt64 {
+    let low = (word | ones &* 0x20) & ~highBits
+    let isAtLeastA = low &+ ones &* (0x80 - 0x61)
+    let isAboveZ = low &+ ones &* (0x7F - 0x7A)
+    let isNoHyphen = ((word ^ ones &* 0x2D) & ~highBits) &+ ~highBits
+    return (isAtLeastA & ~isAboveZ | ~isNoHyphen) & ~word & highBits
+  }
 
   /// ASCII capitals made small, every other byte kept.
   @inline(always)

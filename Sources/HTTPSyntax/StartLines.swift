@@ -153,6 +153,12 @@ struct StatusLine {
         guard byte == ByteClass.space else { return .failed(.malformedStatusLine) }
         phase = .code
       case .code:
+        if status == 0, end - position >= 3, let code = bytes.threeDigits(at: position) {
+          status = code
+          position += 3
+          phase = .afterCode
+          continue
+        }
         guard ByteClass.isDigit(byte), status > 0 || byte != 0x30 else { return .failed(.malformedStatusLine) }
         status = status * 10 + Int(byte - 0x30)
         if status >= 100 { phase = .afterCode }
@@ -186,6 +192,13 @@ struct StatusLine {
 }
 
 extension RawSpan {
+  /// 100 to 999.
+  fileprivate func threeDigits(at offset: Int) -> Int? {
+    let (first, second, third) = (byte(at: offset), byte(at: offset + 1), byte(at: offset + 2))
+    guard ByteClass.isDigit(first), first != 0x30, ByteClass.isDigit(second), ByteClass.isDigit(third) else { return nil }
+    return Int(first - 0x30) * 100 + Int(second - 0x30) * 10 + Int(third - 0x30)
+  }
+
   /// Byte `index` (0 to 7) of `HTTP/1.x` (RFC 9112 §2.3). Another major version is `version`, anything else `fault`.
   fileprivate func versionFault(at offset: Int, index: Int, else fault: HeadError) -> HeadError? {
     let name: StaticString = "HTTP/"
