@@ -39,6 +39,28 @@ import Transport
     #expect(count == 0 && room == BufferPool.ordinaryBytes)
   }
 
+  @Test("of several that came back each is lent once, the last first")
+  func several() {
+    let pool = BufferPool(ordinaryKeptMax: 3, largeKeptMax: 0)
+    let first = pool.borrowOrdinary()
+    let second = pool.borrowOrdinary()
+    let third = pool.borrowOrdinary()
+    let places = [place(third), place(second), place(first)]
+    pool.giveBack(first)
+    pool.giveBack(second)
+    pool.giveBack(third)
+    #expect(pool.keptCount == 3)
+    let one = pool.borrowOrdinary()
+    let two = pool.borrowOrdinary()
+    let three = pool.borrowOrdinary()
+    let lent = [place(one), place(two), place(three)]
+    #expect(lent == places && Set(places).count == 3)
+    #expect(pool.keptCount == 0)
+    let fourth = pool.borrowOrdinary()
+    let fourthPlace = place(fourth)
+    #expect(!lent.contains(fourthPlace))
+  }
+
   @Test("no more are kept than the bound says")
   func bound() {
     let pool = BufferPool(ordinaryKeptMax: 1, largeKeptMax: 0)
