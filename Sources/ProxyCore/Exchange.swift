@@ -45,7 +45,9 @@ public enum BearerAnswer: Equatable, Sendable {
   /// A token to attach; `generation` says which.
   case ready(generation: UInt64)
   /// No token, and why, in the words of SPEC §6.
-  case unavailable(BearerRefusal)
+  ///
+  /// Indirect, here and below, are the rare cases that carry much: so the others travel in registers.
+  indirect case unavailable(BearerRefusal)
 }
 
 /// Why a session gives no token, as the client will be told.
@@ -98,7 +100,7 @@ public struct Exchange: Sendable {
     case began
     case bearer(BearerAnswer)
     case upstreamOpened
-    case upstreamFailed(UpstreamFailure)
+    indirect case upstreamFailed(UpstreamFailure)
     /// A final response's head.
     case responseHead(status: Int)
     case responseEnded
@@ -127,8 +129,8 @@ public struct Exchange: Sendable {
     /// Send the head on, then the body. `note`: to append as `Proxy-Status` details.
     case relayResponse(note: String?)
     /// Answer ourselves; no byte of a response has been sent.
-    case answer(BearerRefusal)
-    case answerUpstreamFailure(UpstreamFailure)
+    indirect case answer(BearerRefusal)
+    indirect case answerUpstreamFailure(UpstreamFailure)
     case answerClientFault(ProblemCode)
     /// Cut the client's connection so that it can tell (I9).
     case abortClient
@@ -187,51 +189,43 @@ public struct Exchange: Sendable {
   }
 
   public mutating func handle(_ input: Input, body: BodyStanding) -> Action {
-    let step = transition(on: input, body: body)
-    state = step.next
-    if case .discardAndReopen = step.action { isReplay = true }
-    if case .resendUnprobed = step.action { isUnprobed = true }
-    if case .openUpstream(fresh: true) = step.action { hasRetriedPooled = true }
-    return step.action
-  }
-
-  private typealias Step = (next: State, action: Action)
-
-  private func transition(on input: Input, body: BodyStanding) -> Step {
     switch (state, input) {
     case (.idle, .began):
       switch facts.auth {
-      case .required, .optional: return (.bearer, .resolveBearer(rejected: nil))
-      case .none: return (.opening(generation: nil), .openUpstream(fresh: needsFreshConnection))
+      case .required, .optional: return go(.bearer, .resolveBearer(rejected: nil))
+      case .none: return go(.opening(generation: nil), .openUpstream(fresh: needsFreshConnection))
       }
     case (.bearer, .bearer(let answer)): return attach(answer)
     case (.opening(let generation), .upstreamOpened):
-      if facts.isTunnel { return (.relaying, .openTunnel) }
-      return (.exchanging(generation: generation), .sendRequest(generation: generation))
-    case (.opening, .upstreamFailed(let failure)): return (.ended, .answerUpstreamFailure(failure))
+      if facts.isTunnel { return go(.relaying, .openTunnel) }
+      return go(.exchanging(generation: generation), .sendRequest(generation: generation))
+    case (.opening, .upstreamFailed(let failure)): return go(.ended, .answerUpstreamFailure(failure))
     case (.exchanging(let generation), .upstreamFailed(let failure)):
       return afterFailure(failure, generation: generation)
     case (.exchanging(let generation), .responseHead(let status)):
-      if status == 417, probes, !body.hasLeft { return (.opening(generation: generation), .resendUnprobed) }
+      if status == 417, probes, !body.hasLeft {
+        isUnprobed = true
+        return go(.opening(generation: generation), .resendUnprobed)
+      }
       return judge(status: status, generation: generation)
     case (.judging(let rejected), .bearer(let answer)):
       return decideReplay(answer, rejected: rejected, body: body)
     // The connection whose 401 is held back may go at any time: the 401's head is here, and a replay opens another.
     case (.judging, .responseEnded), (.judging, .responseBroke), (.judging, .upstreamFailed):
-      return (state, .nothing)
-    case (.relaying, .responseEnded): return (.ended, .finish)
-    case (.relaying, .responseBroke), (.relaying, .upstreamFailed): return (.ended, .abortClient)
+      return .nothing
+    case (.relaying, .responseEnded): return go(.ended, .finish)
+    case (.relaying, .responseBroke), (.relaying, .upstreamFailed): return go(.ended, .abortClient)
     case (.idle, .clientAborted), (.bearer, .clientAborted), (.opening, .clientAborted),
       (.exchanging, .clientAborted), (.judging, .clientAborted), (.relaying, .clientAborted):
-      return (.ended, .abortUpstream)
+      return go(.ended, .abortUpstream)
     case (.bearer, .clientBodyFailed(let code)), (.opening, .clientBodyFailed(let code)),
       (.exchanging, .clientBodyFailed(let code)), (.judging, .clientBodyFailed(let code)):
-      return (.ended, .answerClientFault(code))
-    case (.relaying, .clientBodyFailed): return (.ended, .abortClient)
+      return go(.ended, .answerClientFault(code))
+    case (.relaying, .clientBodyFailed): return go(.ended, .abortClient)
     case (.ended, .began), (.ended, .bearer), (.ended, .upstreamOpened), (.ended, .upstreamFailed),
       (.ended, .responseHead), (.ended, .responseEnded), (.ended, .responseBroke), (.ended, .clientAborted),
       (.ended, .clientBodyFailed):
-      return (.ended, .nothing)
+      return .nothing
     case (.idle, .bearer), (.idle, .upstreamOpened), (.idle, .upstreamFailed), (.idle, .responseHead),
       (.idle, .responseEnded), (.idle, .responseBroke), (.idle, .clientBodyFailed),
       (.bearer, .began), (.bearer, .upstreamOpened), (.bearer, .upstreamFailed), (.bearer, .responseHead),
@@ -246,17 +240,22 @@ public struct Exchange: Sendable {
     }
   }
 
+  private mutating func go(_ next: State, _ action: Action) -> Action {
+    state = next
+    return action
+  }
+
   /// The request at hand carries, or will carry, an expectation of ours.
   public var probes: Bool { facts.probes && !isUnprobed }
 
-  private func attach(_ answer: BearerAnswer) -> Step {
+  private mutating func attach(_ answer: BearerAnswer) -> Action {
     switch answer {
     case .ready(let generation):
-      return (.opening(generation: generation), .openUpstream(fresh: needsFreshConnection))
+      return go(.opening(generation: generation), .openUpstream(fresh: needsFreshConnection))
     case .unavailable(let refusal):
       switch facts.auth {
-      case .optional, .none: return (.opening(generation: nil), .openUpstream(fresh: needsFreshConnection))
-      case .required: return (.ended, .answer(refusal))
+      case .optional, .none: return go(.opening(generation: nil), .openUpstream(fresh: needsFreshConnection))
+      case .required: return go(.ended, .answer(refusal))
       }
     }
   }
@@ -265,20 +264,21 @@ public struct Exchange: Sendable {
   /// §9.2.2), so all others ask for one that was seen alive a moment ago, or a new one.
   private var needsFreshConnection: Bool { facts.hasBody || !facts.isSafe }
 
-  private func afterFailure(_ failure: UpstreamFailure, generation: UInt64?) -> Step {
+  private mutating func afterFailure(_ failure: UpstreamFailure, generation: UInt64?) -> Action {
     if case .closedBeforeResponse(reused: true) = failure, !needsFreshConnection, !hasRetriedPooled {
-      return (.opening(generation: generation), .openUpstream(fresh: true))
+      hasRetriedPooled = true
+      return go(.opening(generation: generation), .openUpstream(fresh: true))
     }
-    return (.ended, .answerUpstreamFailure(failure))
+    return go(.ended, .answerUpstreamFailure(failure))
   }
 
   /// Only a 401 to a request that carried our token asks for a newer one: a 403 never does (I4), nor the answer to a replay (I2).
-  private func judge(status: Int, generation: UInt64?) -> Step {
-    guard status == 401, let generation, !isReplay else { return (.relaying, .relayResponse(note: nil)) }
-    return (.judging(rejected: generation), .holdResponse(rejected: generation))
+  private mutating func judge(status: Int, generation: UInt64?) -> Action {
+    guard status == 401, let generation, !isReplay else { return go(.relaying, .relayResponse(note: nil)) }
+    return go(.judging(rejected: generation), .holdResponse(rejected: generation))
   }
 
-  private func decideReplay(_ answer: BearerAnswer, rejected: UInt64, body: BodyStanding) -> Step {
+  private mutating func decideReplay(_ answer: BearerAnswer, rejected: UInt64, body: BodyStanding) -> Action {
     let verdict = ReplayGate.verdict(
       ReplayFacts(
         alreadyReplayed: isReplay, clientRetry: facts.clientRetry, pathRetry: facts.pathRetry,
@@ -286,18 +286,19 @@ public struct Exchange: Sendable {
         hasIdempotencyKey: facts.hasIdempotencyKey, writes: facts.writes))
     switch (answer, verdict) {
     case (.ready(let generation), .replay) where generation > rejected:
-      return (.opening(generation: generation), .discardAndReopen)
+      isReplay = true
+      return go(.opening(generation: generation), .discardAndReopen)
     // A cool-down: the session has nothing newer, and asking again so soon would be a refresh storm.
-    case (.ready, .replay): return (.relaying, .relayResponse(note: nil))
+    case (.ready, .replay): return go(.relaying, .relayResponse(note: nil))
     case (.ready(let generation), .pass(let reason)):
       let refreshed = generation > rejected ? "session refreshed; " : ""
-      return (.relaying, .relayResponse(note: "\(refreshed)\(reason.detail)"))
+      return go(.relaying, .relayResponse(note: "\(refreshed)\(reason.detail)"))
     case (.unavailable(let refusal), .replay):
       // With optional authentication the upstream's own 401 is the better answer.
-      if facts.auth == .optional { return (.relaying, .relayResponse(note: refusal.detail)) }
-      return (.ended, .answer(refusal))
+      if facts.auth == .optional { return go(.relaying, .relayResponse(note: refusal.detail)) }
+      return go(.ended, .answer(refusal))
     case (.unavailable(let refusal), .pass(let reason)):
-      return (.relaying, .relayResponse(note: "\(refusal.detail); \(reason.detail)"))
+      return go(.relaying, .relayResponse(note: "\(refusal.detail); \(reason.detail)"))
     }
   }
 }

@@ -8,14 +8,11 @@ public import HTTPSyntax
 public struct ForwardedRequest: ~Copyable, Sendable {
   /// Path and query within the client's bytes; without a leading slash one is put before it.
   public var path: ByteRange
-  /// `Host: api.example.com\r\n`, the upstream's own.
-  public var hostLine: [UInt8]
   /// `Authorization: Bearer …\r\n`, or empty.
   public var authorizationLine: [UInt8]
   /// A client's own `Authorization` goes on (routes without a token, or `keep`).
   public var keepsClientAuthorization: Bool
-  /// `1.1 pseudonym` is appended to `Via`.
-  public var pseudonym: [UInt8]
+  public var via: ViaLine
   public var framing: MessageFraming
   public var sendsExpect: Bool
   /// `Idempotency-Key: …\r\n`, or empty.
@@ -26,15 +23,14 @@ public struct ForwardedRequest: ~Copyable, Sendable {
   public var maxForwards: UInt64?
 
   public init(
-    path: ByteRange = .empty, hostLine: [UInt8] = [], authorizationLine: [UInt8] = [],
-    keepsClientAuthorization: Bool = false, pseudonym: [UInt8], framing: MessageFraming = .none,
+    path: ByteRange = .empty, authorizationLine: [UInt8] = [],
+    keepsClientAuthorization: Bool = false, via: ViaLine, framing: MessageFraming = .none,
     sendsExpect: Bool = false, idempotencyLine: [UInt8] = [], asksForUpgrade: Bool = false, maxForwards: UInt64? = nil
   ) {
     self.path = path
-    self.hostLine = hostLine
     self.authorizationLine = authorizationLine
     self.keepsClientAuthorization = keepsClientAuthorization
-    self.pseudonym = pseudonym
+    self.via = via
     self.framing = framing
     self.sendsExpect = sendsExpect
     self.idempotencyLine = idempotencyLine
@@ -42,31 +38,47 @@ public struct ForwardedRequest: ~Copyable, Sendable {
     self.maxForwards = maxForwards
   }
 
-  /// For another request: all but the pseudonym is as at first.
-  public mutating func reset() { self = ForwardedRequest(pseudonym: pseudonym) }
+  /// For another request: all but `via` is as at first.
+  public mutating func reset() {
+    path = .empty
+    authorizationLine = []
+    keepsClientAuthorization = false
+    framing = .none
+    sendsExpect = false
+    idempotencyLine = []
+    asksForUpgrade = false
+    maxForwards = nil
+  }
 
   /// Upper bound of what `write` appends for a head of `headBytes`.
-  public func bytesMax(headBytes: Int) -> Int {
+  public func bytesMax(headBytes: Int, hostLine: [UInt8]) -> Int {
     headBytes + HeadLimits.fieldsMax + hostLine.count + authorizationLine.count + idempotencyLine.count
-      + pseudonym.count + 128
+      + via.count + 128
   }
 
   /// Appends the head. The caller has made `bytesMax` room.
-  public func write(_ head: RequestHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
+  ///
+  /// - Parameter hostLine: `Host: api.example.com\r\n`, the upstream's own.
+  public func write(_ head: RequestHead, _ bytes: RawSpan, hostLine: [UInt8], into out: inout ByteBuffer) {
     writeRequestLine(head, bytes, into: &out)
     // Host first (RFC 9112 §3.2 asks for it early).
     out.append(array: hostLine)
     out.append(array: authorizationLine)
-    for line in head.lines where forwards(line) {
+    var copied = CopiedPart()
+    for index in head.lines.indices {
+      let line = head.lines[index]
+      if !forwards(line) { continue }
       if line.field == .maxForwards, let maxForwards {
+        copied.end(bytes, into: &out)
         out.append(bytes.extracting(line.name.offsets))
         out.append(": ")
         out.append(decimal: maxForwards)
         out.append("\r\n")
       } else {
-        out.append(line, of: bytes)
+        copied.append(line, of: bytes, into: &out)
       }
     }
+    copied.end(bytes, into: &out)
     out.append(array: idempotencyLine)
     if sendsExpect { out.append("Expect: 100-continue\r\n") }
     // RFC 9110 §10.1.4: an upstream may send trailers only to who says that it takes them.
@@ -85,9 +97,8 @@ public struct ForwardedRequest: ~Copyable, Sendable {
       out.append("\r\n")
     case .chunked: out.append("Transfer-Encoding: chunked\r\n")
     }
-    out.append(head.minorVersion == 0 ? "Via: 1.0 " : "Via: 1.1 ")
-    out.append(array: pseudonym)
-    out.append("\r\n\r\n")
+    out.append(array: via.line(minorVersion: head.minorVersion))
+    out.append("\r\n")
   }
 
   private func writeRequestLine(_ head: RequestHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
@@ -133,7 +144,7 @@ public struct ForwardedRequest: ~Copyable, Sendable {
 
 extension FieldLine {
   /// Whether the line stands in the head as it would be written: one space before the value, none behind it.
-  fileprivate func isPlain(in bytes: RawSpan) -> Bool {
+  func isPlain(in bytes: RawSpan) -> Bool {
     value.start == name.end + 2 && bytes.byte(at: name.end) == UInt8(ascii: ":")
       && bytes.byte(at: name.end + 1) == UInt8(ascii: " ") && bytes.byte(at: value.end) == UInt8(ascii: "\r")
   }
@@ -200,13 +211,51 @@ enum UpgradeFields {
 extension ByteBuffer {
   /// All of `bytes`; there must be room.
   public mutating func append(array bytes: [UInt8]) { append(unsafe bytes.span.bytes) }
+}
 
-  /// A field line of a head, `Name: value` and CRLF whatever white space it came with; there must be room.
-  mutating func append(_ line: FieldLine, of bytes: RawSpan) {
-    if line.isPlain(in: bytes) { return append(bytes.extracting(line.name.start..<line.value.end + 2)) }
-    append(bytes.extracting(line.name.offsets))
-    append(": ")
-    append(bytes.extracting(line.value.offsets))
-    append("\r\n")
+/// What goes on as it came: pieces of a message that follow one another are copied as one.
+struct CopiedPart {
+  private var start = 0
+  private var stop = 0
+
+  /// Before anything else is appended to `out`, `end` must be called; there must be room.
+  mutating func append(_ piece: Range<Int>, of bytes: RawSpan, into out: inout ByteBuffer) {
+    if piece.lowerBound != stop {
+      end(bytes, into: &out)
+      start = piece.lowerBound
+    }
+    stop = piece.upperBound
   }
+
+  /// A field line, `Name: value` and CRLF whatever white space it came with.
+  mutating func append(_ line: FieldLine, of bytes: RawSpan, into out: inout ByteBuffer) {
+    if line.isPlain(in: bytes) { return append(line.name.start..<line.value.end + 2, of: bytes, into: &out) }
+    end(bytes, into: &out)
+    out.append(bytes.extracting(line.name.offsets))
+    out.append(": ")
+    out.append(bytes.extracting(line.value.offsets))
+    out.append("\r\n")
+  }
+
+  mutating func end(_ bytes: RawSpan, into out: inout ByteBuffer) {
+    if start < stop { out.append(bytes.extracting(start..<stop)) }
+    start = stop
+  }
+}
+
+/// Our `Via` line, for messages of either version (RFC 9110 §7.6.3).
+public struct ViaLine: Sendable {
+  private let http10: [UInt8]
+  private let http11: [UInt8]
+
+  public init(pseudonym: [UInt8]) {
+    http10 = Array("Via: 1.0 ".utf8) + pseudonym + Array("\r\n".utf8)
+    http11 = Array("Via: 1.1 ".utf8) + pseudonym + Array("\r\n".utf8)
+  }
+
+  /// - Parameter minorVersion: of the message received.
+  func line(minorVersion: UInt8) -> [UInt8] { minorVersion == 0 ? http10 : http11 }
+
+  /// Bytes of the line.
+  var count: Int { http11.count }
 }

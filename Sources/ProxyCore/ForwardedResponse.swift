@@ -24,8 +24,7 @@ public struct ForwardedResponse: ~Copyable, Sendable {
   public var closes: Bool
   /// An HTTP/1.0 client asked to keep its connection and can see where the content ends.
   public var keepsHTTP10Alive: Bool
-  /// 1.0 or 1.1, of the message received.
-  public var pseudonym: [UInt8]
+  public var via: ViaLine
   /// Details for a `Proxy-Status` line of ours, after any the response has (RFC 9209 §2).
   public var note: String?
   /// `Date: …\r\n`, for a response that has none (RFC 9110 §6.6.1); empty for none.
@@ -34,13 +33,13 @@ public struct ForwardedResponse: ~Copyable, Sendable {
   public var rewrite: LocationRewrite?
 
   public init(
-    framing: MessageFraming = .none, closes: Bool = false, keepsHTTP10Alive: Bool = false, pseudonym: [UInt8],
+    framing: MessageFraming = .none, closes: Bool = false, keepsHTTP10Alive: Bool = false, via: ViaLine,
     note: String? = nil, dateLine: [UInt8] = [], rewrite: LocationRewrite? = nil
   ) {
     self.framing = framing
     self.closes = closes
     self.keepsHTTP10Alive = keepsHTTP10Alive
-    self.pseudonym = pseudonym
+    self.via = via
     self.note = note
     self.dateLine = dateLine
     self.rewrite = rewrite
@@ -48,23 +47,28 @@ public struct ForwardedResponse: ~Copyable, Sendable {
 
   public func bytesMax(headBytes: Int) -> Int {
     // Location and Content-Location may each grow by the new origin; a note's bytes may all be escaped.
-    headBytes + HeadLimits.fieldsMax + pseudonym.count + dateLine.count + (note?.utf8.count ?? 0) * 2
+    headBytes + HeadLimits.fieldsMax + via.count + dateLine.count + (note?.utf8.count ?? 0) * 2
       + 2 * (rewrite?.to.count ?? 0) + 192
   }
 
   public func write(_ head: ResponseHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
-    writeStatusLine(head, bytes, into: &out)
+    var copied = CopiedPart()
+    writeStatusLine(head, bytes, &copied, into: &out)
     var contentLengthSeen = false
-    for (index, line) in head.lines.enumerated() where forwards(line, head, &contentLengthSeen) {
-      if line.field == .contentLength || line.field == .location || line.field == .contentLocation {
+    for index in head.lines.indices {
+      let line = head.lines[index]
+      if !forwards(line, head, &contentLengthSeen) { continue }
+      if isCopied(line, head) {
+        copied.append(line, of: bytes, into: &out)
+      } else {
+        copied.end(bytes, into: &out)
         out.append(bytes.extracting(line.name.offsets))
         out.append(": ")
         writeValue(line, at: index, head, bytes, into: &out)
         out.append("\r\n")
-      } else {
-        out.append(line, of: bytes)
       }
     }
+    copied.end(bytes, into: &out)
     if head.firstIndex(of: .date) == nil { out.append(array: dateLine) }
     switch framing {
     case .none, .untilClose: break
@@ -77,9 +81,7 @@ public struct ForwardedResponse: ~Copyable, Sendable {
       }
     case .chunked: out.append("Transfer-Encoding: chunked\r\n")
     }
-    out.append(head.minorVersion == 0 ? "Via: 1.0 " : "Via: 1.1 ")
-    out.append(array: pseudonym)
-    out.append("\r\n")
+    out.append(array: via.line(minorVersion: head.minorVersion))
     if let note {
       out.append("Proxy-Status: bearerd; details=\"")
       out.append(utf8: StructuredField.string(note))
@@ -96,22 +98,41 @@ public struct ForwardedResponse: ~Copyable, Sendable {
   }
 
   /// For an interim response (RFC 9110 §15.2): its fields, no framing.
-  public static func interim(pseudonym: [UInt8]) -> ForwardedResponse {
-    ForwardedResponse(pseudonym: pseudonym)
-  }
+  public static func interim(via: ViaLine) -> ForwardedResponse { ForwardedResponse(via: via) }
 
   private static let reasonStart = "HTTP/1.1 200 ".utf8.count
 
-  private func writeStatusLine(_ head: ResponseHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
-    out.append("HTTP/1.1 ")
-    // The status and all behind it, as we would write them.
-    if head.reason.start == Self.reasonStart {
-      return out.append(bytes.extracting("HTTP/1.1 ".utf8.count..<head.reason.end + 2))
+  private func writeStatusLine(
+    _ head: ResponseHead, _ bytes: RawSpan, _ copied: inout CopiedPart, into out: inout ByteBuffer
+  ) {
+    // As we would write it (a later minor version is not ours).
+    if head.reason.start == Self.reasonStart, bytes.byte(at: "HTTP/1.".utf8.count) == UInt8(ascii: "1") {
+      return copied.append(0..<head.reason.end + 2, of: bytes, into: &out)
     }
+    out.append("HTTP/1.1 ")
     out.append(decimal: UInt64(head.status))
     out.append(" ")
     out.append(bytes.extracting(head.reason.offsets))
     out.append("\r\n")
+  }
+
+  private func isCopied(_ line: FieldLine, _ head: ResponseHead) -> Bool {
+    switch line.field {
+    // One number, as we would write it: no longer than its digits.
+    case .contentLength: head.contentLength.map { Self.digits(of: $0) == line.value.count } ?? true
+    case .location, .contentLocation: rewrite == nil
+    case _: true
+    }
+  }
+
+  private static func digits(of number: UInt64) -> UInt16 {
+    var digits: UInt16 = 1
+    var rest = number / 10
+    while rest > 0 {
+      digits += 1
+      rest /= 10
+    }
+    return digits
   }
 
   private func writeValue(

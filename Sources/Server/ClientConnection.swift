@@ -94,7 +94,7 @@ final class ClientConnection: LoopMember {
     let isAborted = channel.sawError || readiness.contains(.hangup)
     switch state {
     case .idle, .readingHead: if isAborted || !flushed() { close() } else { readRequests() }
-    case .serving(let run): if isAborted { run.clientAborted() } else { run.clientReady() }
+    case .serving(let run): if isAborted { run.clientAborted() } else { run.clientReady(self) }
     case .ending, .lingering: if isAborted { close() } else { linger() }
     case .closed: break
     }
@@ -212,7 +212,6 @@ final class ClientConnection: LoopMember {
       worker.counters.problems += 1
       return answer(ProblemTexts.tooManyClients)
     }
-    loop.setDeadline(.never, for: token)
     wire.beginReceiving(head.framing)
     // What follows a head that asks for a tunnel may become the tunnel's.
     if head.framing != .none || head.connectionHasUpgrade || head.method == .connect {
@@ -220,15 +219,13 @@ final class ClientConnection: LoopMember {
     }
     let run = worker.borrowRun()
     state = .serving(run)
-    run.begin(client: self)
+    run.begin(head, client: self)
   }
 
-  /// The head's bytes, during the call only.
-  func withHead<Result>(_ body: (RequestHead, RawSpan) -> Result) -> Result? {
-    guard let head else { return nil }
-    if detachedHead.hasMemory { return detachedHead.withReadable { body(head, $0.extracting(first: headBytes)) } }
-    guard wire.input.hasMemory else { return nil }
-    return wire.input.withReadable { body(head, $0.extracting(first: headBytes)) }
+  /// The bytes that `head` was parsed from: valid until the next read from the client, or the request's end.
+  var headMemory: UnsafeRawBufferPointer {
+    let memory = detachedHead.hasMemory ? detachedHead.readable : wire.input.readable
+    return UnsafeRawBufferPointer(rebasing: memory[..<headBytes])
   }
 
   /// The exchange has ended with its response staged or sent.

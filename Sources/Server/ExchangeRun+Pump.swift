@@ -13,33 +13,38 @@ extension ExchangeRun {
   /// Does all that can be done now, and sets the deadlines for what cannot.
   ///
   /// Client and upstream are handed on from here: each look at them counts references.
-  func advance() {
-    guard exchange != nil, let client else { return }
+  func advance() { if let client { advance(client) } }
+
+  func advance(_ client: ClientConnection) {
+    guard exchange != nil else { return }
     let serial = serial
-    var rounds = 0
-    var hasProgressed = true
-    while hasProgressed {
-      if rounds == Self.roundsMax {
-        loop.again(upstream?.token ?? client.token)
-        break
-      }
-      rounds += 1
+    for round in 1...Self.roundsMax {
       // More than a small exchange: others need not wait for it with what they have to send.
-      if rounds == 3 { loop.sendGathered() }
+      if round == 3 { loop.sendGathered() }
       guard self.serial == serial else { return }
-      let upstream = upstream
-      hasProgressed = pumpRequest(client, upstream)
+      let hasProgressed = if let upstream { pump(client, upstream) } else { pumpRequest(client, nil) }
       guard self.serial == serial else { return }
-      if let upstream {
-        flush(upstream)
-        hasProgressed = pumpResponse(upstream, client) || hasProgressed
-      }
-      guard self.serial == serial else { return }
+      if !hasProgressed { return settle(client) }
     }
+    loop.again(client.token)
+    settle(client)
+  }
+
+  /// Both ways once; returns whether anything moved.
+  private func pump(_ client: ClientConnection, _ upstream: UpstreamConnection) -> Bool {
+    if isRequestHeadDue { writeRequestHead(client, upstream) }
+    let serial = serial
+    let hasMoved = pumpRequest(client, upstream)
+    guard self.serial == serial else { return false }
+    flush(upstream)
+    return pumpResponse(upstream, client) || hasMoved
+  }
+
+  /// The rest is for later.
+  private func settle(_ client: ClientConnection) {
     flush(client)
-    guard self.serial == serial else { return }
     if isHalfCloseDue { passHalfCloseOn() }
-    armDeadlines(client, upstream)
+    if let upstream { armDeadlines(client, upstream) } else { armDeadline(client, waitsForContent: false) }
   }
 
   // MARK: request
@@ -197,6 +202,7 @@ extension ExchangeRun {
     case .none: return false
     case .head: return readResponseHead(upstream, client)
     case .held: return readHeld(upstream)
+    case .passing: return passResponse(upstream, client)
     case .body: return relayContent(upstream, client)
     }
   }
@@ -209,17 +215,18 @@ extension ExchangeRun {
       case .blocked: return false
       case .full:
         if !upstream.wire.enlargeInput() {
-          upstreamFailed(.malformedResponse("the header section is too large"))
-          return false
+          handle(failed(.malformedResponse("the header section is too large")))
+          return true
         }
         return true
       case .ended, .failed:
         let isEmpty = upstream.wire.input.isEmpty
-        upstreamFailed(
+        let failure =
           isEmpty
-            ? .closedBeforeResponse(reused: upstream.isReused)
-            : .malformedResponse("the connection ended inside the header section"))
-        return false
+          ? UpstreamFailure.closedBeforeResponse(reused: upstream.isReused)
+          : .malformedResponse("the connection ended inside the header section")
+        handle(failed(failure))
+        return true
       }
     }
     switch upstream.wire.input.withReadable({ head.parse($0, requestMethod: plan.method) }) {
@@ -228,28 +235,35 @@ extension ExchangeRun {
       return true
     case .failed(let error):
       needsMoreHead = false
-      upstreamFailed(.malformedResponse("\(error.explanation)"))
-      return false
+      handle(failed(.malformedResponse("\(error.explanation)")))
+      return true
     case .complete(let bytes):
       needsMoreHead = false
       responseHeadBytes = bytes
-      return head.isInterim ? relayInterim(head, upstream, client) : judgeHead(head, upstream)
+      return head.isInterim ? relayInterim(head, upstream, client) : judgeHead(head, upstream, client)
     }
   }
 
-  private func judgeHead(_ head: ResponseHead, _ upstream: UpstreamConnection) -> Bool {
+  private func judgeHead(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
     upstream.wire.beginReceiving(head.framing)
     probeDeadline = .never
     handle(.responseHead(status: head.status))
+    return responsePhase == .passing ? passResponse(upstream, client) : true
+  }
+
+  /// The head, and what is here of the content: of a small response all.
+  private func passResponse(_ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
+    writeResponseHead(upstream, client)
+    _ = relayContent(upstream, client)
     return true
   }
 
   /// Every unsolicited 1xx goes on, but none to HTTP/1.0 (RFC 9110 §15.2); 101 was not asked for.
   private func relayInterim(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
     if head.status == 101 {
-      if plan.forwarded.asksForUpgrade, isGranted(head, upstream, client) { return judgeHead(head, upstream) }
-      upstreamFailed(.malformedResponse("it switched to a protocol that it was not asked for"))
-      return false
+      if plan.forwarded.asksForUpgrade, isGranted(head, upstream, client) { return judgeHead(head, upstream, client) }
+      handle(failed(.malformedResponse("it switched to a protocol that it was not asked for")))
+      return true
     }
     // RFC 9110 §15.2: an answer to our own expectation is not the client's.
     let isOurs = head.status == 100 && probeDeadline != .never
@@ -258,7 +272,7 @@ extension ExchangeRun {
       // No faster than the client takes them: an upstream can send any number (I12).
       if client.wire.hasPendingOutput { flush(client) }
       if exchange == nil || client.wire.hasPendingOutput { return false }
-      let interim = ForwardedResponse.interim(pseudonym: worker.current.pseudonym)
+      let interim = ForwardedResponse.interim(via: worker.current.via)
       client.wire.makeRoom(interim.bytesMax(headBytes: responseHeadBytes))
       upstream.wire.input.withReadable {
         interim.write(head, $0.extracting(first: responseHeadBytes), into: &client.wire.output)
@@ -272,8 +286,9 @@ extension ExchangeRun {
   }
 
   private func isGranted(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
-    upstream.wire.input.withReadable { bytes in
-      client.withHead { UpgradeOffer.grants(head, bytes.extracting(first: responseHeadBytes), $0, $1) } ?? false
+    guard let request = client.head else { return false }
+    return upstream.wire.input.withReadable {
+      UpgradeOffer.grants(head, $0.extracting(first: responseHeadBytes), request, client.headMemory.bytes)
     }
   }
 
@@ -355,36 +370,39 @@ extension ExchangeRun {
 
   // MARK: deadlines
 
-  private func armDeadlines(_ client: ClientConnection, _ upstream: UpstreamConnection?) {
+  private func armDeadline(_ client: ClientConnection, waitsForContent: Bool) {
     guard exchange != nil else { return }
-    let now = loop.now
-    let isUpstreamSlow = upstream?.wire.isBlockedSending ?? false
-    let isClientSlow = client.wire.isBlockedSending
-    let isWaitingForContent = !isRequestReceived && upstream != nil && !isUploadStopped && !isTunnel
-      && probeDeadline == .never && !isUpstreamSlow
-    let clientDeadline: Instant
-    if isClientSlow {
+    let deadline: Instant
+    if client.wire.isBlockedSending {
       clientReads.end()
-      clientDeadline = clientWrites.after(client.wire.bytesSent, now, worker.timeouts.writeStalled)
-    } else if isWaitingForContent && isCopySent {
+      deadline = clientWrites.after(client.wire.bytesSent, loop.now, worker.timeouts.writeStalled)
+    } else if waitsForContent {
       clientWrites.end()
-      clientDeadline = clientReads.after(client.wire.bytesReceived, now, worker.timeouts.requestBodyIdle)
+      deadline = clientReads.after(client.wire.bytesReceived, loop.now, worker.timeouts.requestBodyIdle)
     } else {
       clientWrites.end()
       clientReads.end()
-      clientDeadline = .never
+      deadline = .never
     }
-    loop.setDeadline(min(clientDeadline, poolDeadline), for: client.token)
-    guard let upstream else { return }
+    loop.setDeadline(min(deadline, poolDeadline), for: client.token)
+  }
+
+  private func armDeadlines(_ client: ClientConnection, _ upstream: UpstreamConnection) {
+    guard exchange != nil else { return }
+    let isUpstreamSlow = upstream.wire.isBlockedSending
+    let isWaitingForContent = !isRequestReceived && !isUploadStopped && !isTunnel && probeDeadline == .never
+      && !isUpstreamSlow && isCopySent
+    armDeadline(client, waitsForContent: isWaitingForContent)
+    let now = loop.now
     let deadline: Instant
     if isUpstreamSlow, !isUploadStopped {
       deadline = upstreamWrites.after(upstream.wire.bytesSent, now, worker.timeouts.writeStalled)
     } else {
       upstreamWrites.end()
       switch responsePhase {
-      case .none, .held: deadline = .never
+      case .none, .held, .passing: deadline = .never
       case .head: deadline = isRequestSent || isUploadStopped ? headDeadline : probeDeadline
-      case .body where isClientSlow:
+      case .body where client.wire.isBlockedSending:
         upstreamReads.end()
         deadline = .never
       case .body:

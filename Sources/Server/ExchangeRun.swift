@@ -11,8 +11,10 @@ import Transport
 /// for an earlier one is recognised.
 final class ExchangeRun {
   let worker: Worker
-  /// The worker's: an object two steps away is retained for each call.
+  /// The worker's, like those below: an object two steps away is retained for each call.
   let loop: EventLoop
+  private let bearers: BearerCache
+  private let server: ServerPlan
   private(set) var serial: UInt64 = 0
   private(set) var client: ClientConnection?
   private(set) var upstream: UpstreamConnection?
@@ -29,6 +31,8 @@ final class ExchangeRun {
   /// Content bytes taken from the client: no longer to be had from there.
   var contentTaken: UInt64 = 0
   var isRequestReceived = false
+  /// The head has yet to be written to the present upstream.
+  var isRequestHeadDue = false
   /// The end of the body has been staged for the present upstream.
   var isRequestSent = false
   /// The upstream takes no more: it answered early, or a write failed.
@@ -77,16 +81,20 @@ final class ExchangeRun {
     case head
     /// A 401 waits in the input for the decision.
     case held
+    /// The head waits in the input to be written to the client.
+    case passing
     case body
   }
 
   init(worker: Worker) {
     self.worker = worker
     loop = worker.loop
+    bearers = worker.bearers
+    server = worker.plan
     reloads = worker.reloads
-    plan = RequestPlan(pseudonym: worker.current.pseudonym)
+    plan = RequestPlan(via: worker.current.via)
     responseHead = ResponseHead(limits: worker.current.headLimits)
-    forwarded = ForwardedResponse(pseudonym: worker.current.pseudonym)
+    forwarded = ForwardedResponse(via: worker.current.via)
     requestSplice = ContentSplice(loop.pipes)
     responseSplice = ContentSplice(loop.pipes)
   }
@@ -95,19 +103,20 @@ final class ExchangeRun {
 
   // MARK: beginning
 
-  func begin(client: ClientConnection) {
+  /// - Parameter head: the client's.
+  func begin(_ head: RequestHead, client: ClientConnection) {
     serial += 1
     self.client = client
     startedAt = loop.now
     worker.counters.requests += 1
-    let planned = client.withHead { RequestPlanner.plan($0, $1, worker: worker, client: client, into: plan) }
-    guard let planned else { return }
+    let planned = RequestPlanner.plan(
+      head, client.headMemory.bytes, by: server, worker: worker, client: client, into: plan)
     switch planned {
     case .refused(let problem):
-      isRequestReceived = client.head?.framing == MessageFraming.none
+      isRequestReceived = head.framing == .none
       answer(problem)
     case .final(let trace):
-      isRequestReceived = client.head?.framing == MessageFraming.none
+      isRequestReceived = head.framing == .none
       answerFinally(trace: trace)
     case .planned:
       isRequestReceived = !plan.hasBody
@@ -118,6 +127,7 @@ final class ExchangeRun {
       }
       exchange = Exchange(plan.facts)
       handle(.began)
+      advance(client)
     }
   }
 
@@ -125,21 +135,29 @@ final class ExchangeRun {
     Exchange.BodyStanding(isReplayable: copy?.isComplete ?? true, hasLeft: contentTaken > 0)
   }
 
-  func handle(_ input: Exchange.Input) {
-    guard exchange != nil, let action = exchange?.handle(input, body: bodyStanding) else { return }
-    perform(action)
+  /// What happened outside of `advance`, which is then called.
+  private func react(to input: Exchange.Input) {
+    handle(input)
+    advance()
   }
 
-  private func perform(_ action: Exchange.Action) {
+  /// Tells the exchange what happened, and does what it decides as far as that is known at once; nothing is sent or
+  /// received: that is for `advance`.
+  func handle(_ input: Exchange.Input) {
+    if let action = exchange?.handle(input, body: bodyStanding), let known = perform(action) { handle(known) }
+  }
+
+  /// Returns what came of it, where that is known at once.
+  private func perform(_ action: Exchange.Action) -> Exchange.Input? {
     switch action {
-    case .resolveBearer(let rejected): askForBearer(rejected: rejected)
-    case .openUpstream(let fresh): openUpstream(fresh: fresh)
-    case .sendRequest(let generation): sendRequest(carriesBearer: generation != nil)
-    case .holdResponse(let rejected): hold(rejected: rejected)
-    case .discardAndReopen: replay()
-    case .resendUnprobed: resendUnprobed()
+    case .resolveBearer(let rejected): return askForBearer(rejected: rejected)
+    case .openUpstream(let fresh): return openUpstream(fresh: fresh)
+    case .sendRequest(let generation): beginRequest(carriesBearer: generation != nil)
+    case .holdResponse(let rejected): return hold(rejected: rejected)
+    case .discardAndReopen: return replay()
+    case .resendUnprobed: return resendUnprobed()
     case .openTunnel: answerConnect()
-    case .relayResponse(let note): relayHead(note: note)
+    case .relayResponse(let note): pass(note: note)
     case .answer(let refusal): answer(ProblemTexts.refusal(refusal, plan: plan))
     case .answerUpstreamFailure(let failure): answer(ProblemTexts.upstream(failure, plan: plan))
     case .answerClientFault(let code): answer(ProblemTexts.clientBody(code))
@@ -148,15 +166,15 @@ final class ExchangeRun {
     case .finish: finish()
     case .nothing: break
     }
+    return nil
   }
 
   // MARK: the token
 
-  private func askForBearer(rejected: UInt64?) {
-    guard let session = plan.session else {
-      return handle(.bearer(.unavailable(ProblemTexts.noSession)))
-    }
-    if rejected == nil, case .slot(let slot) = session, let bearer = worker.bearers.fresh(slot, now: loop.now) {
+  /// Returns the answer where there is no need to wait for it.
+  private func askForBearer(rejected: UInt64?) -> Exchange.Input? {
+    guard let session = plan.session else { return .bearer(.unavailable(ProblemTexts.noSession)) }
+    if rejected == nil, case .slot(let slot) = session, let bearer = bearers.fresh(slot, now: loop.now) {
       worker.refreshAheadIfDue(slot)
       return attach(bearer.generation, of: slot)
     }
@@ -171,9 +189,10 @@ final class ExchangeRun {
         guard run.serial == serial, run.exchange != nil else { return }
         run.bearerTicket = nil
         run.chose(slot)
-        run.bearerAnswered(answer, slot: slot)
+        run.react(to: run.bearer(answer, slot: slot))
       }
     }
+    return nil
   }
 
   private func chose(_ slot: Int?) {
@@ -182,31 +201,34 @@ final class ExchangeRun {
     plan.session = .slot(slot)
   }
 
-  private func bearerAnswered(_ answer: BearerAnswer, slot: Int?) {
+  private func bearer(_ answer: BearerAnswer, slot: Int?) -> Exchange.Input {
     switch answer {
     case .ready(let generation):
-      if let slot, let bearer = worker.bearers.awaited(slot, now: loop.now), bearer.generation >= generation {
+      if let slot, let bearer = bearers.awaited(slot, now: loop.now), bearer.generation >= generation {
         return attach(bearer.generation, of: slot)
       }
       // Nothing newer (a cool-down): the 401 that is held passes. Without one the token is gone again already.
-      handle(.bearer(exchange?.isJudging == true ? answer : .unavailable(ProblemTexts.noSession)))
-    case .unavailable: handle(.bearer(answer))
+      return .bearer(exchange?.isJudging == true ? answer : .unavailable(ProblemTexts.noSession))
+    case .unavailable: return .bearer(answer)
     }
   }
 
-  private func attach(_ generation: UInt64, of slot: Int) {
-    plan.forwarded.authorizationLine = worker.bearers.line(slot)
+  private func attach(_ generation: UInt64, of slot: Int) -> Exchange.Input {
+    plan.forwarded.authorizationLine = bearers.line(slot)
     self.generation = generation
-    handle(.bearer(.ready(generation: generation)))
+    return .bearer(.ready(generation: generation))
   }
 
   // MARK: the upstream
 
-  private func openUpstream(fresh: Bool) {
-    guard let pool = plan.pool else { return }
+  private func openUpstream(fresh: Bool) -> Exchange.Input? {
+    guard let pool = plan.pool else { return nil }
     switch pool.request(for: self, fresh: fresh, isRetry: hasFailedOnPooled) {
-    case .connection(let connection): upstreamOpened(connection)
-    case .later: break
+    case .connection(let connection):
+      upstream = connection
+      return .upstreamOpened
+    case .later: return nil
+    case .exhausted: return .upstreamFailed(.poolExhausted)
     }
   }
 
@@ -218,22 +240,25 @@ final class ExchangeRun {
   func upstreamOpened(_ connection: UpstreamConnection) {
     upstream = connection
     poolDeadline = .never
-    handle(.upstreamOpened)
+    react(to: .upstreamOpened)
   }
 
-  func upstreamFailed(_ failure: UpstreamFailure) {
+  func upstreamFailed(_ failure: UpstreamFailure) { react(to: failed(failure)) }
+
+  /// Lets go of the upstream.
+  func failed(_ failure: UpstreamFailure) -> Exchange.Input {
     if case .closedBeforeResponse(reused: true) = failure { hasFailedOnPooled = true }
     if let upstream {
       plan.pool?.discard(upstream)
       self.upstream = nil
     }
+    isRequestHeadDue = false
     responseHeadBytes = 0
     responsePhase = .none
-    handle(.upstreamFailed(failure))
+    return .upstreamFailed(failure)
   }
 
-  private func sendRequest(carriesBearer: Bool) {
-    guard let client, let wire = upstream?.wire else { return }
+  private func beginRequest(carriesBearer: Bool) {
     copySent = 0
     isUploadStopped = false
     upstreamWrites = ProgressDeadline()
@@ -242,39 +267,46 @@ final class ExchangeRun {
     plan.forwarded.sendsExpect = !isRequestReceived && contentTaken == 0 && plan.expectsContinue || probes
     if !carriesBearer { plan.forwarded.authorizationLine = [] }
     probeDeadline = probes ? plan.probeWait.map { loop.now + $0 } ?? .never : .never
-    wire.makeRoom(plan.forwarded.bytesMax(headBytes: client.headBytes))
-    _ = client.withHead { head, bytes in plan.forwarded.write(head, bytes, into: &wire.output) }
-    wire.beginSending(plan.forwarded.framing)
+    isRequestHeadDue = true
     isRequestSent = !plan.hasBody
     responsePhase = .head
     needsMoreHead = false
     responseHead.reset()
     headDeadline = loop.now + worker.timeouts.responseHeader
     if carriesBearer { worker.counters.requestsWithBearer += 1 }
-    advance()
+  }
+
+  func writeRequestHead(_ client: ClientConnection, _ upstream: UpstreamConnection) {
+    isRequestHeadDue = false
+    guard let head = client.head else { return }
+    let wire = upstream.wire
+    let hostLine = upstream.pool.hostLine
+    wire.makeRoom(plan.forwarded.bytesMax(headBytes: client.headBytes, hostLine: hostLine))
+    plan.forwarded.write(head, client.headMemory.bytes, hostLine: hostLine, into: &wire.output)
+    wire.beginSending(plan.forwarded.framing)
   }
 
   // MARK: a 401
 
-  private func hold(rejected: UInt64) {
+  private func hold(rejected: UInt64) -> Exchange.Input? {
     responsePhase = .held
     // Whatever of the body is still to come may be wanted for a replay, but not by this upstream any more.
     if !isRequestSent { isUploadStopped = true }
     worker.counters.held401 += 1
-    askForBearer(rejected: rejected)
+    return askForBearer(rejected: rejected)
   }
 
-  private func replay() {
+  private func replay() -> Exchange.Input? {
     worker.counters.replays += 1
     releaseHeldUpstream()
-    openUpstream(fresh: plan.hasBody || !plan.facts.isSafe)
+    return openUpstream(fresh: plan.hasBody || !plan.facts.isSafe)
   }
 
   /// The upstream wants no expectation: it gets the request without one (SPEC §4). The body has not left.
-  private func resendUnprobed() {
+  private func resendUnprobed() -> Exchange.Input? {
     probeDeadline = .never
     releaseUpstream(isReusable: false)
-    openUpstream(fresh: true)
+    return openUpstream(fresh: true)
   }
 
   /// The upstream has not answered our expectation: the body leaves, and this origin is not asked again for a while.
@@ -304,16 +336,21 @@ final class ExchangeRun {
 
   // MARK: the response
 
-  private func relayHead(note: String?) {
-    guard let client, let source = upstream?.wire else { return }
-    let sink = client.wire
-    let head = responseHead
+  private func pass(note: String?) {
     self.note = note
-    status = head.status
+    status = responseHead.status
+    responsePhase = .passing
     if generation != nil, status != 401, case .slot(let slot) = plan.session { worker.bearerAccepted(slot, generation) }
     noteRejection()
     // RFC 9110 §7.5 lets an early answer end the upload; a success may still read on (an echo), so only it goes on.
     if !isRequestSent && status >= 300 { isUploadStopped = true }
+    worker.counters.count(status: status)
+  }
+
+  func writeResponseHead(_ upstream: UpstreamConnection, _ client: ClientConnection) {
+    let source = upstream.wire
+    let sink = client.wire
+    let head = responseHead
     clientFraming = plan.clientFraming(of: head.framing)
     closesClient = closesClient || clientFraming == .untilClose || mustClose
     forwarded.framing = clientFraming
@@ -331,8 +368,6 @@ final class ExchangeRun {
     sink.beginSending(clientFraming)
     responsePhase = .body
     if status == 101 { openTunnel(sink, source) }
-    worker.counters.count(status: status)
-    advance()
   }
 
   /// RFC 9110 §9.3.6: no content of ours, no framing; what follows is the tunnel's.
@@ -344,7 +379,6 @@ final class ExchangeRun {
     responsePhase = .body
     openTunnel(client, upstream)
     worker.counters.count(status: status)
-    advance()
   }
 
   /// From a 101 on both sides carry bytes of another protocol (RFC 9110 §7.8): no framing, no more requests.
@@ -466,6 +500,7 @@ final class ExchangeRun {
   }
 
   func releaseUpstream(isReusable: Bool) {
+    isRequestHeadDue = false
     responseHeadBytes = 0
     responsePhase = .none
     guard let pool = plan.pool else { return }
@@ -514,18 +549,17 @@ final class ExchangeRun {
 
   // MARK: events
 
-  func clientReady() { advance() }
+  func clientReady(_ client: ClientConnection) { advance(client) }
   func upstreamReady() { advance() }
-  func clientAborted() { handle(.clientAborted) }
+  func clientAborted() { react(to: .clientAborted) }
 
   func clientDeadlinePassed() {
     if loop.now >= poolDeadline {
       poolDeadline = .never
       plan.pool?.cancel(self)
-      return handle(.upstreamFailed(.poolExhausted))
+      return react(to: .upstreamFailed(.poolExhausted))
     }
-    if client?.wire.isBlockedSending ?? false { return handle(.clientAborted) }
-    handle(.clientBodyFailed(.requestTimeout))
+    react(to: client?.wire.isBlockedSending ?? false ? .clientAborted : .clientBodyFailed(.requestTimeout))
   }
 
   func upstreamDeadlinePassed() {
@@ -533,7 +567,7 @@ final class ExchangeRun {
     switch responsePhase {
     case .none: break
     case .head: upstreamFailed(.responseTimedOut)
-    case .held, .body: handle(.responseBroke)
+    case .held, .passing, .body: react(to: .responseBroke)
     }
   }
 }

@@ -9,8 +9,6 @@ import Transport
 ///
 /// Belongs to its run and is used again with it.
 final class RequestPlan {
-  /// nil: a tunnel, or a host that no upstream claims.
-  var upstream: ServerPlan.UpstreamPlan?
   var upstreamIndex = -1
   var method = HTTPSyntax.Method.get
   /// The client's version is 1.0: it knows neither chunks nor interim responses.
@@ -30,14 +28,13 @@ final class RequestPlan {
   /// How long the body waits for the answer to our expectation; nil where bearerd has none.
   var probeWait: Interval?
 
-  init(pseudonym: [UInt8]) { forwarded = ForwardedRequest(pseudonym: pseudonym) }
+  init(via: ViaLine) { forwarded = ForwardedRequest(via: via) }
 
   private static let noFacts = ExchangeFacts(
     auth: .none, method: .other, hasIdempotencyKey: false, clientRetry: nil, pathRetry: .default,
     writes: .idempotencyKey, hasBody: false, isSafe: false)
 
   func reset() {
-    upstream = nil
     upstreamIndex = -1
     method = .get
     isHTTP10 = false
@@ -51,6 +48,9 @@ final class RequestPlan {
     keepsCopy = false
     probeWait = nil
   }
+
+  /// nil: a tunnel, or a host that no upstream claims.
+  var upstream: ServerPlan.UpstreamPlan? { pool?.upstream }
 
   var hasBody: Bool { forwarded.framing != .none && forwarded.framing != .contentLength(0) }
 
@@ -72,17 +72,11 @@ final class RequestPlan {
     guard isGateway, head.firstIndex(of: .location) != nil || head.firstIndex(of: .contentLocation) != nil,
       let upstream
     else { return nil }
-    let gatewayText = client.withHead { request, bytes in
-      request.firstIndex(of: .host).map { index in
-        var text = Array("http://".utf8)
-        request.withValue(of: request.lines[index], in: bytes) { value in
-          value.withUnsafeBytes { text.append(contentsOf: $0) }
-        }
-        return text + upstream.strippedPrefix
-      }
-    }
-    guard let gatewayText = gatewayText ?? nil else { return nil }
-    return LocationRewrite(from: upstream.originText, to: gatewayText, strippedPrefix: upstream.strippedPrefix)
+    guard let request = client.head, let index = request.firstIndex(of: .host) else { return nil }
+    let host = client.headMemory[request.lines[index].value.offsets]
+    return LocationRewrite(
+      from: upstream.originText, to: Array("http://".utf8) + host + upstream.strippedPrefix,
+      strippedPrefix: upstream.strippedPrefix)
   }
 }
 
@@ -98,7 +92,8 @@ enum PlannedRequest {
 enum RequestPlanner {
   /// - Parameter plan: has been reset.
   static func plan(
-    _ head: RequestHead, _ bytes: RawSpan, worker: Worker, client: ClientConnection, into plan: RequestPlan
+    _ head: RequestHead, _ bytes: RawSpan, by server: ServerPlan, worker: Worker, client: ClientConnection,
+    into plan: RequestPlan
   ) -> PlannedRequest {
     plan.method = head.method
     plan.isHTTP10 = head.minorVersion == 0
@@ -110,7 +105,7 @@ enum RequestPlanner {
     case .success(let identified): caller = identified
     }
     if head.hasUnknownExpectation { return .refused(ProblemTexts.unknownExpectation) }
-    let route = Router.route(head, bytes, table: worker.current.routes, isTCP: client.isTCP)
+    let route = Router.route(head, bytes, table: server.routes, isTCP: client.isTCP)
     if case .denied(let denial) = route { return .refused(ProblemTexts.denied(denial)) }
     if head.method == .trace, head.framing != .none { return .refused(ProblemTexts.traceWithContent) }
     switch MaxForwards.read(head, bytes) {
@@ -125,7 +120,8 @@ enum RequestPlanner {
     case .passThrough(let scheme, let authority, let path):
       return passThrough(scheme, authority, path, head, bytes, worker, into: plan)
     case .upstream(let index, let path, let isGateway):
-      return toUpstream(index, path, isGateway, head, bytes, worker, client, caller, into: plan)
+      return toUpstream(
+        server.upstreams[index], index, path, isGateway, head, bytes, worker, client, caller, into: plan)
     }
   }
 
@@ -162,18 +158,15 @@ enum RequestPlanner {
   // MARK: an upstream
 
   private static func toUpstream(
-    _ index: Int, _ path: ByteRange, _ isGateway: Bool, _ head: RequestHead, _ bytes: RawSpan, _ worker: Worker,
-    _ client: ClientConnection, _ caller: Caller, into plan: RequestPlan
+    _ upstream: ServerPlan.UpstreamPlan, _ index: Int, _ path: ByteRange, _ isGateway: Bool, _ head: RequestHead,
+    _ bytes: RawSpan, _ worker: Worker, _ client: ClientConnection, _ caller: Caller, into plan: RequestPlan
   ) -> PlannedRequest {
-    let upstream = worker.current.upstreams[index]
-    let route = worker.current.routes.upstreams[index]
-    let rule = route.rule(for: bytes.extracting(path.offsets))
-    plan.upstream = upstream
-    plan.upstreamIndex = index
     plan.pool = worker.pools[index]
+    plan.upstreamIndex = index
+    let route = upstream.route
+    let rule = route.rule(for: bytes.extracting(path.offsets))
     plan.forwarded.path = path
     plan.isGateway = isGateway
-    plan.forwarded.hostLine = upstream.hostLine
     plan.forwarded.framing = head.framing
     plan.forwarded.asksForUpgrade = asksForUpgrade(head, bytes)
     let controls: ControlFields
@@ -312,7 +305,6 @@ enum RequestPlanner {
     case .success(let pool): plan.pool = pool
     }
     plan.forwarded.path = path
-    plan.forwarded.hostLine = Array("Host: \(origin.hostFieldValue)\r\n".utf8)
     plan.forwarded.framing = head.framing
     plan.forwarded.keepsClientAuthorization = true
     plan.forwarded.asksForUpgrade = asksForUpgrade(head, bytes)

@@ -16,8 +16,7 @@ public final class ServerPlan: Sendable {
 
   final class UpstreamPlan: Sendable {
     let settings: Configuration.Upstream
-    /// `Host: api.example.com\r\n`.
-    let hostLine: [UInt8]
+    let route: RouteTable.Upstream
     let tls: TLSClientContext?
     let sessionSlot: Int?
     /// One for each path rule, in the same order.
@@ -28,11 +27,10 @@ public final class ServerPlan: Sendable {
     let strippedPrefix: [UInt8]
 
     init(
-      settings: Configuration.Upstream, hostLine: [UInt8], tls: TLSClientContext?, sessionSlot: Int?, ruleSlots: [Int?],
-      originText: [UInt8], strippedPrefix: [UInt8]
+      settings: Configuration.Upstream, route: RouteTable.Upstream, tls: TLSClientContext?, sessionSlot: Int?, ruleSlots: [Int?], originText: [UInt8], strippedPrefix: [UInt8]
     ) {
       self.settings = settings
-      self.hostLine = hostLine
+      self.route = route
       self.tls = tls
       self.sessionSlot = sessionSlot
       self.ruleSlots = ruleSlots
@@ -55,12 +53,13 @@ public final class ServerPlan: Sendable {
   ) throws(TLSContextFault) {
     self.configuration = configuration
     self.pools = pools
+    routes = Self.routes(configuration, pseudonym: pseudonym)
     var plans: [UpstreamPlan] = []
-    for settings in configuration.upstreams {
+    for (settings, route) in zip(configuration.upstreams, routes.upstreams) {
       let origin = settings.origin
       plans.append(
         UpstreamPlan(
-          settings: settings, hostLine: Array("Host: \(origin.hostFieldValue)\r\n".utf8),
+          settings: settings, route: route,
           tls: origin.scheme == .https ? try TLSClientContext(TLSClientSettings(settings.tls)) : nil,
           sessionSlot: settings.session.map(slot), ruleSlots: settings.paths.map { $0.session.map(slot) },
           originText: Array(origin.description.utf8),
@@ -68,7 +67,6 @@ public final class ServerPlan: Sendable {
             ? settings.pathPrefix.map { Array($0.hasSuffix("/") ? $0.dropLast().utf8 : $0.utf8[...]) } ?? [] : []))
     }
     upstreams = plans
-    routes = Self.routes(configuration, pseudonym: pseudonym)
     clients = ClientTable(
       configuration.clients.map { ClientTable.Client(name: Array($0.name.utf8), secret: $0.secret) })
   }

@@ -34,8 +34,6 @@ final class UpstreamConnection: LoopMember {
     loop.transfer(token, to: self)
   }
 
-  func note(_ readiness: Readiness) { channel.note(readiness) }
-
   func ready(_ readiness: Readiness) {
     channel.note(readiness)
     if let run { return run.upstreamReady() }
@@ -52,7 +50,8 @@ final class UpstreamConnection: LoopMember {
   /// The peer's end, or bytes nobody asked for, came together with the response: their edge has been delivered and
   /// does not come again.
   var isSpent: Bool {
-    channel.sawPeerShutdown || channel.sawError || channel.mayHaveMore && wire.fill() != .blocked
+    channel.note(loop.announced(to: token))
+    return channel.sawPeerShutdown || channel.sawError || channel.mayHaveMore && wire.fill() != .blocked
   }
 
   /// Bytes behind a response are no answer to anybody's next request (RFC 9112 §6.3). They, or the end, may have come
@@ -85,6 +84,10 @@ final class UpstreamPool {
   private let resolver: Resolver
   private let target: DialTarget
   private let limits: Limits
+  /// nil: a tunnel's, or one to a host that no upstream claims.
+  let upstream: ServerPlan.UpstreamPlan?
+  /// `Host: api.example.com\r\n`; empty for a tunnel.
+  let hostLine: [UInt8]
   private var idle: [UpstreamConnection] = []
   private var openCount = 0
   private var connectors: [Int: (connector: Connector, run: ExchangeRun, serial: UInt64)] = [:]
@@ -112,10 +115,15 @@ final class UpstreamPool {
   /// SPEC §4: an origin that has ignored an expectation is not asked again before.
   private static let ignoredTime = Interval.seconds(600)
 
-  init(loop: EventLoop, resolver: Resolver, target: DialTarget, limits: Limits) {
+  init(
+    loop: EventLoop, resolver: Resolver, target: DialTarget, upstream: ServerPlan.UpstreamPlan?, hostLine: [UInt8],
+    limits: Limits
+  ) {
     self.loop = loop
     self.resolver = resolver
     self.target = target
+    self.upstream = upstream
+    self.hostLine = hostLine
     self.limits = limits
   }
 
@@ -131,18 +139,21 @@ final class UpstreamPool {
     case connection(UpstreamConnection)
     /// The run will hear `upstreamOpened` or `upstreamFailed`.
     case later
+    /// Too many wait already.
+    case exhausted
   }
 
   /// - Parameter fresh: a pooled connection will do only if it was seen alive a moment ago.
   func request(for run: ExchangeRun, fresh: Bool, isRetry: Bool) -> Offer {
-    while let connection = isRetry ? nil : idle.last {
-      if fresh && loop.now.since(connection.seenAlive) > Self.trustedIdle { break }
+    while !isRetry, let connection = idle.popLast() {
+      if fresh && loop.now.since(connection.seenAlive) > Self.trustedIdle {
+        idle.append(connection)
+        break
+      }
       guard connection.isFit else {
-        dropIdle(connection)
+        discard(connection)
         continue
       }
-      idle.removeLast()
-      loop.setDeadline(.never, for: connection.token)
       connection.run = run
       return .connection(connection)
     }
@@ -156,7 +167,7 @@ final class UpstreamPool {
       waiting.append(Waiter(run: run, serial: run.serial))
       run.waitForPool(until: loop.now + limits.waitTime)
     } else {
-      run.upstreamFailed(.poolExhausted)
+      return .exhausted
     }
     return .later
   }
@@ -205,7 +216,7 @@ final class UpstreamPool {
   }
 
   /// A connection whose exchange is complete and that can take another.
-  func giveBack(_ connection: UpstreamConnection) {
+  func giveBack(_ connection: consuming UpstreamConnection) {
     if isRetired || connection.isSpent { return discard(connection) }
     connection.becameIdle()
     if !waiting.isEmpty, !connection.isFit { return discard(connection) }

@@ -96,19 +96,14 @@ public final class Worker: @unchecked Sendable {
 
   /// What every request asks for, out of the plan: there each look would count references.
   struct Current {
-    let routes: RouteTable
-    let upstreams: [ServerPlan.UpstreamPlan]
     let authenticatesClients: Bool
-    /// Our name in `Via`.
-    let pseudonym: [UInt8]
+    let via: ViaLine
     let timeouts: Configuration.Timeouts
     let headLimits: HeadLimits
 
     init(_ plan: ServerPlan) {
-      routes = plan.routes
-      upstreams = plan.upstreams
       authenticatesClients = !plan.clients.clients.isEmpty
-      pseudonym = plan.routes.pseudonym
+      via = ViaLine(pseudonym: plan.routes.pseudonym)
       timeouts = plan.configuration.timeouts
       let limits = plan.configuration.limits
       headLimits = HeadLimits(
@@ -127,13 +122,18 @@ public final class Worker: @unchecked Sendable {
         DialTarget(
           host: host, port: port, tls: upstream.tls,
           serverName: upstream.settings.tls.serverName ?? upstream.settings.origin.host,
-          connectTimeout: timeouts.connect, handshakeTimeout: timeouts.tlsHandshake))
+          connectTimeout: timeouts.connect, handshakeTimeout: timeouts.tlsHandshake),
+        of: upstream, origin: upstream.settings.origin)
     }
   }
 
-  private func makePool(_ target: DialTarget) -> UpstreamPool {
+  /// - Parameter origin: nil for a tunnel.
+  private func makePool(
+    _ target: DialTarget, of upstream: ServerPlan.UpstreamPlan? = nil, origin: Origin? = nil
+  ) -> UpstreamPool {
     UpstreamPool(
-      loop: loop, resolver: resolver, target: target,
+      loop: loop, resolver: resolver, target: target, upstream: upstream,
+      hostLine: origin.map { Array("Host: \($0.hostFieldValue)\r\n".utf8) } ?? [],
       limits: UpstreamPool.Limits(
         connectionsMax: settings.limits.upstreamConnections, idleTime: timeouts.poolIdle,
         waitTime: timeouts.connect))
@@ -148,7 +148,8 @@ public final class Worker: @unchecked Sendable {
       DialTarget(
         host: origin.host, port: origin.port, tls: origin.scheme == .https ? passTLS : nil,
         connectTimeout: timeouts.connect, handshakeTimeout: timeouts.tlsHandshake,
-        refusesLocalAddresses: !isListed))
+        refusesLocalAddresses: !isListed),
+      origin: origin)
     passPools[origin] = pool
     return .success(pool)
   }
@@ -342,15 +343,15 @@ public final class Worker: @unchecked Sendable {
 
   func logAccess(of run: ExchangeRun) {
     guard let logAccess, let client = run.client else { return }
-    let target = client.withHead { head, bytes in
-      (head.methodRange.string(in: bytes), Self.pathText(run.plan, head, bytes))
-    }
+    guard let head = client.head else { return }
+    let memory = client.headMemory
+    let bytes = memory.bytes
     let session = run.plan.session.map(name) ?? ""
     logAccess(
       AccessRecord(
-        id: run.serial, loop: index, method: target?.0 ?? "",
+        id: run.serial, loop: index, method: head.methodRange.string(in: bytes),
         upstream: run.plan.upstream?.settings.name ?? "",
-        path: target?.1 ?? "", session: session, generation: run.attachedGeneration ?? 0, status: run.status,
+        path: Self.pathText(run.plan, head, bytes), session: session, generation: run.attachedGeneration ?? 0, status: run.status,
         isReplay: run.exchange?.isReplay ?? false, waitedForBearer: run.waitedForBearer, note: run.note,
         bytesReceived: run.contentTaken, duration: loop.now.since(run.startedAt)))
   }

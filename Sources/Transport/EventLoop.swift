@@ -21,9 +21,6 @@ public struct Readiness: OptionSet, Sendable {
 ///
 /// Called on the loop's queue only. The loop holds it strongly from `enroll` until `dismiss`.
 public protocol LoopMember: AnyObject {
-  /// All events of a turn are told by this before any is acted on by `ready`: a member that another one makes use of in
-  /// the same turn knows already what has come. Does nothing but take note.
-  func note(_ readiness: Readiness)
   func ready(_ readiness: Readiness)
   /// Once for each `sendsLater` that was granted, in the same turn.
   func sendNow()
@@ -31,7 +28,6 @@ public protocol LoopMember: AnyObject {
 }
 
 extension LoopMember {
-  public func note(_ readiness: Readiness) {}
   public func sendNow() {}
 }
 
@@ -75,6 +71,8 @@ public final class EventLoop: @unchecked Sendable {
   private struct Member {
     var occupant: (any LoopMember)?
     var generation: UInt32 = 0
+    /// What came in this turn and `ready` has yet to tell.
+    var announced: Readiness = []
     var deadline = Instant.never
     /// The earliest heap entry of this place, whoever had it then; a later deadline waits for it and is then entered
     /// again. So the heap grows with the places, not with the connections that have come and gone.
@@ -188,6 +186,7 @@ public final class EventLoop: @unchecked Sendable {
     guard isCurrent(token) else { return }
     members[Int(token.index)].occupant = nil
     members[Int(token.index)].generation &+= 1
+    members[Int(token.index)].announced = []
     members[Int(token.index)].deadline = .never
     freeIndices.append(token.index)
   }
@@ -203,6 +202,11 @@ public final class EventLoop: @unchecked Sendable {
       members[index].entered = deadline
       deadlines.insert(deadline, token)
     }
+  }
+
+  /// What has come for a member in this turn and its `ready` has yet to tell: for who makes use of it before.
+  public func announced(to token: MemberToken) -> Readiness {
+    isCurrent(token) ? members[Int(token.index)].announced : []
   }
 
   /// Calls the member's `ready` with nothing new once others have had their turn: for work cut off for fairness,
@@ -262,7 +266,8 @@ public final class EventLoop: @unchecked Sendable {
   /// 44 → 27 µs of CPU), and a wait with an end arms and disarms a timer of the kernel's each time.
   private func linger() -> Int32 {
     isLingering.store(true, ordering: .sequentiallyConsistent)
-    defer { isLingering.store(false, ordering: .sequentiallyConsistent) }
+    // Who still sees it raised wakes the loop for nothing, no more.
+    defer { isLingering.store(false, ordering: .releasing) }
     let isWanted = postedCount.load(ordering: .sequentiallyConsistent) > 0
     return bearerd_epoll_wait(epollDescriptor.raw, events, isWanted ? 0 : -1)
   }
@@ -286,8 +291,7 @@ public final class EventLoop: @unchecked Sendable {
 
   private func announce(_ event: bearerd_ready) {
     let token = MemberToken(packed: event.data)
-    guard token.index < members.count, isCurrent(token) else { return }
-    members[Int(token.index)].occupant?.note(Readiness(rawValue: event.events))
+    if isCurrent(token) { members[Int(token.index)].announced = Readiness(rawValue: event.events) }
   }
 
   private func deliver(_ event: bearerd_ready) {
@@ -304,6 +308,7 @@ public final class EventLoop: @unchecked Sendable {
     }
     let token = MemberToken(packed: event.data)
     guard isCurrent(token), let member = members[Int(token.index)].occupant else { return }
+    members[Int(token.index)].announced = []
     member.ready(Readiness(rawValue: event.events))
   }
 

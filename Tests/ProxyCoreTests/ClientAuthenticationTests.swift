@@ -78,10 +78,10 @@ private func verdict(_ fields: [String], isForward: Bool) -> ClientTable.Verdict
     let text = try #require(
       withRequest(bytes) { parsed, view in
         let plan = ForwardedRequest(
-          path: parsed.target, hostLine: Array("Host: y\r\n".utf8), authorizationLine: [], keepsClientAuthorization: true,
-          pseudonym: Array("here".utf8), framing: .none, sendsExpect: false)
+          path: parsed.target, authorizationLine: [], keepsClientAuthorization: true,
+          via: ViaLine(pseudonym: Array("here".utf8)), framing: .none, sendsExpect: false)
         var out = ByteBuffer(capacity: 4096)
-        plan.write(parsed, view, into: &out)
+        plan.write(parsed, view, hostLine: Array("Host: y\r\n".utf8), into: &out)
         return out.contentText
       })
     #expect(text == "GET / HTTP/1.1\r\nHost: y\r\nA: b\r\nVia: 1.1 here\r\n\r\n")

@@ -17,17 +17,17 @@ private func forwarded(
     }
     if let path { range = ByteRange(path) }
     var plan = ForwardedRequest(
-      path: range, hostLine: Array("Host: api.example.com\r\n".utf8),
-      authorizationLine: Array("Authorization: Bearer ours\r\n".utf8), keepsClientAuthorization: false,
-      pseudonym: Array("here".utf8), framing: framing ?? head.framing, sendsExpect: false)
+      path: range, authorizationLine: Array("Authorization: Bearer ours\r\n".utf8), keepsClientAuthorization: false,
+      via: ViaLine(pseudonym: Array("here".utf8)), framing: framing ?? head.framing, sendsExpect: false)
     change(&plan)
-    let bound = plan.bytesMax(headBytes: bytes.count)
+    let hostLine = Array("Host: api.example.com\r\n".utf8)
+    let bound = plan.bytesMax(headBytes: bytes.count, hostLine: hostLine)
     var roomy = ByteBuffer(capacity: bound + 100_000)
-    plan.write(head, view, into: &roomy)
+    plan.write(head, view, hostLine: hostLine, into: &roomy)
     #expect(roomy.count <= bound, "the head is \(roomy.count - bound) bytes longer than bytesMax")
     guard roomy.count <= bound else { return roomy.contentBytes }
     var exact = ByteBuffer(capacity: bound)
-    plan.write(head, view, into: &exact)
+    plan.write(head, view, hostLine: hostLine, into: &exact)
     #expect(exact.contentBytes == roomy.contentBytes)
     return exact.contentBytes
   } ?? []
@@ -206,7 +206,7 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
       let request = Array("POST / HTTP/1.1\r\nHost:a\r\n\(fields)\r\n".utf8)
       let written = forwarded(request, framing: .chunked, limits: HeadLimits(fields: 255)) {
         $0.sendsExpect = true
-        $0.pseudonym = Array(repeating: 0x70, count: 40)
+        $0.via = ViaLine(pseudonym: Array(repeating: 0x70, count: 40))
       }
       #expect(!written.isEmpty)
     }

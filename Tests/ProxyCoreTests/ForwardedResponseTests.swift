@@ -8,7 +8,7 @@ private func forwarded(
 ) -> [UInt8] {
   withResponse(bytes, to: method, limits: limits) { head, view in
     var plan = ForwardedResponse(
-      framing: framing ?? head.framing, closes: false, keepsHTTP10Alive: false, pseudonym: Array("here".utf8))
+      framing: framing ?? head.framing, closes: false, keepsHTTP10Alive: false, via: ViaLine(pseudonym: Array("here".utf8)))
     change(&plan)
     let bound = plan.bytesMax(headBytes: bytes.count)
     var roomy = ByteBuffer(capacity: bound + 200_000)
@@ -212,7 +212,7 @@ private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8
   func interim() {
     let bytes = head("HTTP/1.1 103 Early", "Link: </a>; rel=preload", "Content-Length: 4", "Connection: x")
     let written = withResponse(bytes) { head, view in
-      let response = ForwardedResponse.interim(pseudonym: Array("here".utf8))
+      let response = ForwardedResponse.interim(via: ViaLine(pseudonym: Array("here".utf8)))
       var out = ByteBuffer(capacity: response.bytesMax(headBytes: view.byteCount))
       response.write(head, view, into: &out)
       return out.contentText

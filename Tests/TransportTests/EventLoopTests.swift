@@ -423,6 +423,22 @@ private typealias Calls = Inbox<Recorder.Call>
     #expect(sends(in: heard) == 2)
   }
 
+  @Test("the first to be served can ask what has come for the others; who has been served has nothing to be told")
+  func announced() throws {
+    let asked = Inbox<[Bool]>()
+    _ = try crowd(of: 3) { member, loop, members in
+      asked.put(members.map { loop.announced(to: $0.token).contains(.readable) })
+      let gone = members.last { $0.token != member.token }!
+      if loop.announced(to: gone.token) != [] {
+        loop.dismiss(gone.token)
+        #expect(loop.announced(to: gone.token) == [])
+      }
+    }
+    let answers = try asked.next(2)
+    #expect(answers[0].count { $0 } == 2)
+    #expect(answers[1].count { $0 } == 0)
+  }
+
   /// One whose sending fails would put it off without end, and the loop with it.
   @Test("who is sending, or made to send by another, puts nothing off")
   func sendsAtOnceWhileSending() throws {

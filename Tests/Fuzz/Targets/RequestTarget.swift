@@ -34,12 +34,12 @@ enum RequestTarget {
 
   private static func forward(_ head: RequestHead, _ bytes: [UInt8], path: ByteRange) throws -> [UInt8] {
     let plan = ForwardedRequest(
-      path: path, hostLine: Array("Host: api.test\r\n".utf8),
-      authorizationLine: Array("Authorization: Bearer ours\r\n".utf8), keepsClientAuthorization: false,
-      pseudonym: Array("here".utf8), framing: head.framing, sendsExpect: false)
-    let bound = plan.bytesMax(headBytes: bytes.count)
+      path: path, authorizationLine: Array("Authorization: Bearer ours\r\n".utf8), keepsClientAuthorization: false,
+      via: ViaLine(pseudonym: Array("here".utf8)), framing: head.framing, sendsExpect: false)
+    let hostLine = Array("Host: api.test\r\n".utf8)
+    let bound = plan.bytesMax(headBytes: bytes.count, hostLine: hostLine)
     var out = ByteBuffer(capacity: bound + 8192)
-    plan.write(head, bytes.span.bytes, into: &out)
+    plan.write(head, bytes.span.bytes, hostLine: hostLine, into: &out)
     try require(out.count <= bound, "the head is \(out.count - bound) bytes longer than bytesMax")
     return out.withReadable { view in (0..<view.byteCount).map { view.byte(at: $0) } }
   }

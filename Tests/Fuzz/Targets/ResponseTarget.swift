@@ -26,7 +26,7 @@ enum ResponseTarget {
     // Where the end of the connection was the end of the content, the client is told by chunks.
     let framing = judged.framing == .untilClose ? MessageFraming.chunked : judged.framing
     let plan = ForwardedResponse(
-      framing: framing, closes: closes, keepsHTTP10Alive: false, pseudonym: Array("here".utf8),
+      framing: framing, closes: closes, keepsHTTP10Alive: false, via: ViaLine(pseudonym: Array("here".utf8)),
       note: choice & 8 != 0 ? "a \"note\"" : nil)
     let bound = plan.bytesMax(headBytes: bytes.count)
     var out = ByteBuffer(capacity: bound + 8192)
