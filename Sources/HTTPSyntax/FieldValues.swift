@@ -54,7 +54,7 @@ public enum FieldValues {
     }
   }
 
-  /// Whether an element of the list is this token, in any case.
+  /// Whether an element of the list is this token, in any case. `token` is in lower case.
   public static func containsToken(_ list: RawSpan, _ token: StaticString) -> Bool {
     var elements = ListElements(ByteRange(0..<list.byteCount))
     while let element = elements.next(in: list) {
@@ -63,7 +63,7 @@ public enum FieldValues {
     return false
   }
 
-  /// ASCII letters in any case; every other byte as it is.
+  /// ASCII letters in any case; every other byte as it is. `text` is in lower case.
   public static func equalsIgnoringCase(_ bytes: RawSpan, _ text: StaticString) -> Bool {
     guard bytes.byteCount == text.utf8CodeUnitCount else { return false }
     return bytes.containsIgnoringCase(text, at: 0)
@@ -71,7 +71,7 @@ public enum FieldValues {
 }
 
 extension RawSpan {
-  /// Whether the part is this text, ASCII letters in any case.
+  /// Whether the part is this text, which is in lower case, ASCII letters in any case.
   public func equalsIgnoringCase(_ range: ByteRange, _ text: StaticString) -> Bool {
     Int(range.count) == text.utf8CodeUnitCount && containsIgnoringCase(text, at: range.start)
   }

@@ -86,6 +86,7 @@ extension RawSpan {
   ///
   /// - Parameter text: in lower case.
   func containsIgnoringCase(_ text: StaticString, at offset: Int) -> Bool {
+    assert(text.withUTF8Buffer { unsafe $0.allSatisfy { ByteClass.lowercased($0) == $0 } }, "not in lower case: \(text)")
     let count = text.utf8CodeUnitCount
     guard offset >= 0, byteCount - offset >= count else { return false }
     let other = unsafe UnsafeRawPointer(text.utf8Start)

@@ -185,6 +185,7 @@ extension RawSpan {
     return true
   }
 
+  /// `text` is in lower case, here and below.
   func hasPrefix(_ text: StaticString) -> Bool {
     guard byteCount >= text.utf8CodeUnitCount else { return false }
     return extracting(first: text.utf8CodeUnitCount).equalsIgnoringCase(text)

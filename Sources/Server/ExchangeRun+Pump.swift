@@ -22,29 +22,36 @@ extension ExchangeRun {
       // More than a small exchange: others need not wait for it with what they have to send.
       if round == 3 { loop.sendGathered() }
       guard self.serial == serial else { return }
-      let hasProgressed = if let upstream { pump(client, upstream) } else { pumpRequest(client, nil) }
-      guard self.serial == serial else { return }
-      if !hasProgressed { return settle(client) }
+      if let upstream {
+        if !pump(client, upstream) { return }
+      } else if !pumpRequest(client, nil) {
+        flush(client)
+        return armDeadline(client, waitsForContent: false)
+      }
     }
+    guard self.serial == serial else { return }
     loop.again(client.token)
-    settle(client)
+    if let upstream { settle(client, upstream) }
   }
 
-  /// Both ways once; returns whether anything moved.
+  /// Both ways once; returns whether anything moved. Where nothing did, the rest is for later.
   private func pump(_ client: ClientConnection, _ upstream: UpstreamConnection) -> Bool {
     if isRequestHeadDue { writeRequestHead(client, upstream) }
+    // An early answer ends the upload: it is not kept waiting for more of that.
+    if !isRequestSent { upstream.takeNote() }
     let serial = serial
     let hasMoved = pumpRequest(client, upstream)
     guard self.serial == serial else { return false }
     flush(upstream)
-    return pumpResponse(upstream, client) || hasMoved
+    if pumpResponse(upstream, client) || hasMoved { return true }
+    if self.serial == serial { settle(client, upstream) }
+    return false
   }
 
-  /// The rest is for later.
-  private func settle(_ client: ClientConnection) {
+  private func settle(_ client: ClientConnection, _ upstream: UpstreamConnection) {
     flush(client)
-    if isHalfCloseDue { passHalfCloseOn() }
-    if let upstream { armDeadlines(client, upstream) } else { armDeadline(client, waitsForContent: false) }
+    if isHalfCloseDue { passHalfCloseOn(upstream) }
+    armDeadlines(client, upstream)
   }
 
   // MARK: request
@@ -176,21 +183,19 @@ extension ExchangeRun {
     if case .failed = upstream.wire.flush() { stopUpload(upstream) }
   }
 
-  /// What `flush` has put off.
-  func sendRequestNow(on upstream: UpstreamConnection) {
-    guard upstream.wire.isFlushDue else { return }
-    switch upstream.wire.flush() {
-    case .done: break
-    case .blocked: if let client { armDeadlines(client, upstream) }
-    case .failed:
+  /// What `flush` has put off could not leave, or not all of it.
+  func sendingStopped(on upstream: UpstreamConnection, hasFailed: Bool) {
+    if hasFailed {
       stopUpload(upstream)
       advance()
+    } else if let client {
+      armDeadlines(client, upstream)
     }
   }
 
   /// The client of a tunnel has ended its side: when all of it has left, so does ours.
-  private func passHalfCloseOn() {
-    guard let upstream, !upstream.wire.hasPendingOutput else { return }
+  private func passHalfCloseOn(_ upstream: UpstreamConnection) {
+    if upstream.wire.hasPendingOutput { return }
     isHalfCloseDue = false
     upstream.wire.channel.shutdownWriting()
   }

@@ -226,6 +226,7 @@ final class ExchangeRun {
     switch pool.request(for: self, fresh: fresh, isRetry: hasFailedOnPooled) {
     case .connection(let connection):
       upstream = connection
+      poolDeadline = .never
       return .upstreamOpened
     case .later: return nil
     case .exhausted: return .upstreamFailed(.poolExhausted)
@@ -280,9 +281,8 @@ final class ExchangeRun {
     isRequestHeadDue = false
     guard let head = client.head else { return }
     let wire = upstream.wire
-    let hostLine = upstream.pool.hostLine
-    wire.makeRoom(plan.forwarded.bytesMax(headBytes: client.headBytes, hostLine: hostLine))
-    plan.forwarded.write(head, client.headMemory.bytes, hostLine: hostLine, into: &wire.output)
+    wire.makeRoom(plan.forwarded.bytesMax(headBytes: client.headBytes, hostLine: upstream.hostLine))
+    plan.forwarded.write(head, client.headMemory.bytes, hostLine: upstream.hostLine, into: &wire.output)
     wire.beginSending(plan.forwarded.framing)
   }
 
@@ -504,8 +504,7 @@ final class ExchangeRun {
     responseHeadBytes = 0
     responsePhase = .none
     guard let pool = plan.pool else { return }
-    pool.cancel(self)
-    guard let upstream = upstream.take() else { return }
+    guard let upstream = upstream.take() else { return pool.cancel(self) }
     if isReusable && !worker.isDraining { pool.giveBack(upstream) } else { pool.discard(upstream) }
   }
 

@@ -14,6 +14,8 @@ final class UpstreamConnection: LoopMember {
   let loop: EventLoop
   let token: MemberToken
   let pool: UpstreamPool
+  /// `Host: api.example.com\r\n`; empty for a tunnel.
+  let hostLine: [UInt8]
   /// The exchange that has it; nil while idle.
   ///
   /// Not weak, here and below: one weak reference makes every later retain and release of its object several times
@@ -30,6 +32,7 @@ final class UpstreamConnection: LoopMember {
     self.loop = loop
     self.token = token
     self.pool = pool
+    hostLine = pool.hostLine
     seenAlive = loop.now
     loop.transfer(token, to: self)
   }
@@ -41,16 +44,27 @@ final class UpstreamConnection: LoopMember {
     if channel.mayRead, wire.fill() != .blocked { pool.dropIdle(self) }
   }
 
-  func sendNow() { run?.sendRequestNow(on: self) }
+  /// The request that `ExchangeRun` has put off.
+  func sendNow() {
+    guard wire.isFlushDue else { return }
+    switch wire.flush() {
+    case .done: break
+    case .blocked: run?.sendingStopped(on: self, hasFailed: false)
+    case .failed: run?.sendingStopped(on: self, hasFailed: true)
+    }
+  }
 
   func deadlinePassed() {
     if let run { run.upstreamDeadlinePassed() } else { pool.dropIdle(self) }
   }
 
+  /// Of what has come in this turn, and `ready` has yet to tell.
+  func takeNote() { channel.note(loop.announced(to: token)) }
+
   /// The peer's end, or bytes nobody asked for, came together with the response: their edge has been delivered and
   /// does not come again.
   var isSpent: Bool {
-    channel.note(loop.announced(to: token))
+    takeNote()
     return channel.sawPeerShutdown || channel.sawError || channel.mayHaveMore && wire.fill() != .blocked
   }
 
@@ -86,8 +100,7 @@ final class UpstreamPool {
   private let limits: Limits
   /// nil: a tunnel's, or one to a host that no upstream claims.
   let upstream: ServerPlan.UpstreamPlan?
-  /// `Host: api.example.com\r\n`; empty for a tunnel.
-  let hostLine: [UInt8]
+  fileprivate let hostLine: [UInt8]
   private var idle: [UpstreamConnection] = []
   private var openCount = 0
   private var connectors: [Int: (connector: Connector, run: ExchangeRun, serial: UInt64)] = [:]
