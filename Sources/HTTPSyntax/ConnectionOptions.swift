@@ -13,7 +13,7 @@ extension FieldSection {
   ///
   /// `Host` and `Content-Length` are never marked: a request must not be able to have the fields removed
   /// that say where it goes and where it ends.
-  func readConnectionOptions(_ bytes: RawSpan) -> ConnectionOptions {
+  mutating func readConnectionOptions(_ bytes: RawSpan) -> ConnectionOptions {
     var options = ConnectionOptions()
     guard let first = firstIndex(of: .connection) else { return options }
     for index in first..<lines.count where lines[index].field == .connection {
@@ -33,7 +33,7 @@ extension FieldSection {
     return options
   }
 
-  private func markLines(named option: ByteRange, in bytes: RawSpan) {
+  private mutating func markLines(named option: ByteRange, in bytes: RawSpan) {
     for index in lines.indices {
       let line = lines[index]
       if line.name.count == option.count, !line.isConnectionOption, line.field != .host,

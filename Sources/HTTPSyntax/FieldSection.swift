@@ -13,8 +13,8 @@ public struct FieldLine: Equatable, Sendable {
 /// Stricter than RFC 9112 §2.2 permits: a line feed alone never ends a line, in responses neither, because
 /// peers that differ on it see two different messages.
 ///
-/// A class, so that a question to it copies no table.
-final class FieldSection {
+/// Not copyable: a question to it copies no table.
+struct FieldSection: ~Copyable {
   enum Scan: Equatable {
     case incomplete
     /// Offset after the empty line.
@@ -56,7 +56,7 @@ final class FieldSection {
   }
 
   /// Keeps the table's memory. The first field line begins at `start`.
-  func reset(start: Int) {
+  mutating func reset(start: Int) {
     // Cheaper than removeAll(keepingCapacity:), which replaces a range: heads have few lines, and often none are left.
     while !lines.isEmpty { lines.removeLast() }
     firsts = .init(repeating: Self.absent)
@@ -79,12 +79,12 @@ final class FieldSection {
     return count
   }
 
-  func markConnectionOption(at index: Int) { lines[index].isConnectionOption = true }
+  mutating func markConnectionOption(at index: Int) { lines[index].isConnectionOption = true }
 
   /// True between lines: what was read so far are whole field lines.
   var isAtLineStart: Bool { phase == .lineStart }
 
-  func scan(_ bytes: RawSpan, toleratesSpaceBeforeColon: Bool) -> Scan {
+  mutating func scan(_ bytes: RawSpan, toleratesSpaceBeforeColon: Bool) -> Scan {
     let end = min(bytes.byteCount, sectionStart + sectionBytes)
     while position < end {
       switch phase {
@@ -115,7 +115,7 @@ final class FieldSection {
     return position - sectionStart >= sectionBytes ? .failed(.sectionTooLong) : .incomplete
   }
 
-  private func beginLine(_ byte: UInt8) -> HeadError? {
+  private mutating func beginLine(_ byte: UInt8) -> HeadError? {
     switch byte {
     case ByteClass.carriageReturn:
       position += 1
@@ -132,7 +132,7 @@ final class FieldSection {
     }
   }
 
-  private func readName(_ bytes: RawSpan, to end: Int, _ toleratesSpace: Bool) -> HeadError? {
+  private mutating func readName(_ bytes: RawSpan, to end: Int, _ toleratesSpace: Bool) -> HeadError? {
     let offset = bytes.endOfToken(from: position, to: end)
     position = offset
     guard offset < end else { return nil }
@@ -150,7 +150,7 @@ final class FieldSection {
     return nil
   }
 
-  private func readValue(_ bytes: RawSpan, to end: Int) -> HeadError? {
+  private mutating func readValue(_ bytes: RawSpan, to end: Int) -> HeadError? {
     let offset = bytes.endOfFieldValue(from: position, to: end)
     position = offset
     guard offset < end else { return nil }
@@ -167,7 +167,7 @@ final class FieldSection {
     return nil
   }
 
-  private func append(_ field: KnownField, value: ByteRange) {
+  private mutating func append(_ field: KnownField, value: ByteRange) {
     let slot = Int(field.rawValue)
     if firsts[slot] == Self.absent { firsts[slot] = UInt8(lines.count) }
     lines.append(FieldLine(name: name, value: value, field: field, isConnectionOption: field.isHopByHop))

@@ -13,7 +13,7 @@ public final class RequestHead {
   public let limits: HeadLimits
   private var phase = Phase.requestLine
   private var line = RequestLine()
-  private let section: FieldSection
+  private var section: FieldSection
   private var connection = ConnectionOptions()
 
   // After completion only:

@@ -11,7 +11,7 @@ public final class ResponseHead {
   public let limits: HeadLimits
   private var phase = Phase.statusLine
   private var line = StatusLine()
-  private let section: FieldSection
+  private var section: FieldSection
   private var connection = ConnectionOptions()
 
   // After completion only:

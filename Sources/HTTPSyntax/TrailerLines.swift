@@ -1,6 +1,6 @@
 /// The field lines of a trailer section (RFC 9112 §7.1.2): a reusable table, like a head's.
 public final class TrailerLines {
-  private let section: FieldSection
+  private var section: FieldSection
 
   /// In the order they came. `isConnectionOption` of a line is its name's alone.
   public var lines: [FieldLine] { section.lines }
