@@ -25,6 +25,7 @@ extension ExchangeRun {
       if let upstream {
         if !pump(client, upstream) { return }
       } else if !pumpRequest(client, nil) {
+        guard self.serial == serial else { return }
         flush(client)
         return armDeadline(client, waitsForContent: false)
       }
