@@ -35,9 +35,11 @@ import Testing
       try FileSessionStore(stateDirectory: directory.path, disk: FaultScript().disk, key: key)
     }
 
-    func convert(_ disk: Disk? = nil) throws -> StoreConversion.Outcome {
+    /// - Parameter patience: of other tests' children each has the descriptor of a lock that is open when it is born,
+    ///   until it executes its program: a lock that has been released is free a moment later.
+    func convert(_ disk: Disk? = nil, patience: Interval = .seconds(30)) throws -> StoreConversion.Outcome {
       let conversion = try StoreConversion(
-        stateDirectory: directory.path, change, disk: disk ?? FaultScript().disk, patience: .zero)
+        stateDirectory: directory.path, change, disk: disk ?? FaultScript().disk, patience: patience)
       return conversion.run()
     }
 
@@ -217,7 +219,7 @@ import Testing
     let orphan = scene.directory.path + "/sessions/2b"
     mkdir(orphan, 0o700)
     makeFile(orphan + "/alice.new", "ACCESS in plain text")
-    var outcome = try scene.convert()
+    var outcome = try scene.convert(patience: .zero)
     #expect(outcome.convertedCount == 2 && outcome.refusedCount == 1)
     guard case .lockTimeout? = outcome.refusals.first else {
       Issue.record("\(outcome)")
