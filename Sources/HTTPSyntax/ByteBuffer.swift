@@ -147,14 +147,9 @@ extension ByteBuffer {
   }
 
   private mutating func append(_ value: UInt64, radix: UInt64) {
-    var digits = 1
-    var rest = value / radix
-    while rest > 0 {
-      digits += 1
-      rest /= radix
-    }
+    let digits = value.digitCount(radix: radix)
     precondition(digits <= room, "append past the buffer's room")
-    rest = value
+    var rest = value
     var index = end + digits
     while index > end {
       index -= 1
@@ -163,5 +158,18 @@ extension ByteBuffer {
       rest /= radix
     }
     end += digits
+  }
+}
+
+extension UInt64 {
+  /// How many digits it is written with: at least one.
+  public func digitCount(radix: UInt64 = 10) -> Int {
+    var digits = 1
+    var rest = self / radix
+    while rest > 0 {
+      digits += 1
+      rest /= radix
+    }
+    return digits
   }
 }

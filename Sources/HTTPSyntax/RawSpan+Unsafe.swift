@@ -97,7 +97,7 @@ extension RawSpan {
       index += 8
     }
     if index == count { return true }
-    // The rest: the text's last eight bytes once more, or what there is of four, two and one.
+    // The rest: the text's last eight bytes, some of them again; of a shorter one its first four and its last.
     if count >= 8 {
       let expected = unsafe other.loadUnaligned(fromByteOffset: count - 8, as: UInt64.self)
       return unsafe equalsIgnoringCase(expected, at: offset + count - 8)

@@ -119,20 +119,10 @@ public struct ForwardedResponse: ~Copyable, Sendable {
   private func isCopied(_ line: FieldLine, _ head: ResponseHead) -> Bool {
     switch line.field {
     // One number, as we would write it: no longer than its digits.
-    case .contentLength: head.contentLength.map { Self.digits(of: $0) == line.value.count } ?? true
+    case .contentLength: head.contentLength.map { $0.digitCount() == Int(line.value.count) } ?? true
     case .location, .contentLocation: rewrite == nil
     case _: true
     }
-  }
-
-  private static func digits(of number: UInt64) -> UInt16 {
-    var digits: UInt16 = 1
-    var rest = number / 10
-    while rest > 0 {
-      digits += 1
-      rest /= 10
-    }
-    return digits
   }
 
   private func writeValue(

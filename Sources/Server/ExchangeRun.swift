@@ -249,13 +249,7 @@ final class ExchangeRun {
   /// Lets go of the upstream.
   func failed(_ failure: UpstreamFailure) -> Exchange.Input {
     if case .closedBeforeResponse(reused: true) = failure { hasFailedOnPooled = true }
-    if let upstream {
-      plan.pool?.discard(upstream)
-      self.upstream = nil
-    }
-    isRequestHeadDue = false
-    responseHeadBytes = 0
-    responsePhase = .none
+    releaseUpstream(isReusable: false)
     return .upstreamFailed(failure)
   }
 

@@ -27,7 +27,8 @@ public final class ServerPlan: Sendable {
     let strippedPrefix: [UInt8]
 
     init(
-      settings: Configuration.Upstream, route: RouteTable.Upstream, tls: TLSClientContext?, sessionSlot: Int?, ruleSlots: [Int?], originText: [UInt8], strippedPrefix: [UInt8]
+      settings: Configuration.Upstream, route: RouteTable.Upstream, tls: TLSClientContext?, sessionSlot: Int?,
+      ruleSlots: [Int?], originText: [UInt8], strippedPrefix: [UInt8]
     ) {
       self.settings = settings
       self.route = route

@@ -123,17 +123,17 @@ public final class Worker: @unchecked Sendable {
           host: host, port: port, tls: upstream.tls,
           serverName: upstream.settings.tls.serverName ?? upstream.settings.origin.host,
           connectTimeout: timeouts.connect, handshakeTimeout: timeouts.tlsHandshake),
-        of: upstream, origin: upstream.settings.origin)
+        of: upstream)
     }
   }
 
-  /// - Parameter origin: nil for a tunnel.
+  /// - Parameter origin: where no upstream claims it; nil for a tunnel too.
   private func makePool(
     _ target: DialTarget, of upstream: ServerPlan.UpstreamPlan? = nil, origin: Origin? = nil
   ) -> UpstreamPool {
     UpstreamPool(
       loop: loop, resolver: resolver, target: target, upstream: upstream,
-      hostLine: origin.map { Array("Host: \($0.hostFieldValue)\r\n".utf8) } ?? [],
+      hostLine: (upstream?.settings.origin ?? origin).map { Array("Host: \($0.hostFieldValue)\r\n".utf8) } ?? [],
       limits: UpstreamPool.Limits(
         connectionsMax: settings.limits.upstreamConnections, idleTime: timeouts.poolIdle,
         waitTime: timeouts.connect))
@@ -342,8 +342,7 @@ public final class Worker: @unchecked Sendable {
   }
 
   func logAccess(of run: ExchangeRun) {
-    guard let logAccess, let client = run.client else { return }
-    guard let head = client.head else { return }
+    guard let logAccess, let client = run.client, let head = client.head else { return }
     let memory = client.headMemory
     let bytes = memory.bytes
     let session = run.plan.session.map(name) ?? ""
@@ -351,8 +350,8 @@ public final class Worker: @unchecked Sendable {
       AccessRecord(
         id: run.serial, loop: index, method: head.methodRange.string(in: bytes),
         upstream: run.plan.upstream?.settings.name ?? "",
-        path: Self.pathText(run.plan, head, bytes), session: session, generation: run.attachedGeneration ?? 0, status: run.status,
-        isReplay: run.exchange?.isReplay ?? false, waitedForBearer: run.waitedForBearer, note: run.note,
+        path: Self.pathText(run.plan, head, bytes), session: session, generation: run.attachedGeneration ?? 0,
+        status: run.status, isReplay: run.exchange?.isReplay ?? false, waitedForBearer: run.waitedForBearer, note: run.note,
         bytesReceived: run.contentTaken, duration: loop.now.since(run.startedAt)))
   }
 

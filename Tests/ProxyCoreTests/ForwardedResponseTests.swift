@@ -8,7 +8,8 @@ private func forwarded(
 ) -> [UInt8] {
   withResponse(bytes, to: method, limits: limits) { head, view in
     var plan = ForwardedResponse(
-      framing: framing ?? head.framing, closes: false, keepsHTTP10Alive: false, via: ViaLine(pseudonym: Array("here".utf8)))
+      framing: framing ?? head.framing, closes: false, keepsHTTP10Alive: false,
+      via: ViaLine(pseudonym: Array("here".utf8)))
     change(&plan)
     let bound = plan.bytesMax(headBytes: bytes.count)
     var roomy = ByteBuffer(capacity: bound + 200_000)
