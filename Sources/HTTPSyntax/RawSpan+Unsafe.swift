@@ -62,6 +62,22 @@ extension RawSpan {
     return offset
   }
 
+  /// Whether both hold the same bytes.
+  func equals(_ other: RawSpan) -> Bool {
+    let count = byteCount
+    guard other.byteCount == count else { return false }
+    var offset = 0
+    while count - offset >= 8 {
+      if unsafe uncheckedWord(at: offset) != other.uncheckedWord(at: offset) { return false }
+      offset += 8
+    }
+    while offset < count {
+      if unsafe uncheckedByte(at: offset) != other.uncheckedByte(at: offset) { return false }
+      offset += 1
+    }
+    return true
+  }
+
   /// Whether exactly these bytes stand at `offset`. False where the view ends before them.
   func contains(_ text: StaticString, at offset: Int) -> Bool {
     let count = text.utf8CodeUnitCount

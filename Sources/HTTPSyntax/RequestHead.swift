@@ -1,10 +1,13 @@
 /// The head of a request: request line and header section (RFC 9112 §2.1), parsed in place.
 ///
-/// A reusable table: one object serves a connection, `reset()` makes it ready for the next head and keeps
-/// its memory, so that a head costs no allocation. Offsets refer to the bytes given to `parse`. Whoever keeps
-/// a copy of `lines` across the next `parse` makes that one allocate.
+/// A reusable table: `reset()` makes it ready for the next head and keeps its memory, so that a head costs no
+/// allocation. It also keeps what it holds until the next head turns out to be another: one that comes again, byte for
+/// byte, is not read again. Offsets refer to the bytes given to `parse`. Whoever keeps a copy of `lines` across the
+/// next `parse` makes that one allocate.
 public final class RequestHead {
   private enum Phase: Equatable {
+    /// The table holds the head before this one, whose first bytes decide whether it is the same again.
+    case kept
     case requestLine, fields
     case complete(bytes: Int)
     case failed(HeadError)
@@ -15,6 +18,7 @@ public final class RequestHead {
   private var line = RequestLine()
   private var section: FieldSection
   private var connection = ConnectionOptions()
+  private var keptText = KeptText()
 
   // After completion only:
 
@@ -40,6 +44,9 @@ public final class RequestHead {
   public private(set) var hasUnknownExpectation = false
   /// `TE: trailers`.
   public private(set) var teTrailers = false
+  /// Of the texts that this table has read. A head that is, byte for byte, the one before it was not read again and has
+  /// that one's number: what was concluded from that one holds for it.
+  public private(set) var textNumber: UInt64 = 0
 
   public init(limits: HeadLimits) {
     self.limits = limits
@@ -47,6 +54,14 @@ public final class RequestHead {
   }
 
   public func reset() {
+    switch phase {
+    case .kept: break
+    case .complete where keptText.count > 0: phase = .kept
+    case .complete, .failed, .fields, .requestLine: clear()
+    }
+  }
+
+  private func clear() {
     phase = .requestLine
     line = RequestLine()
     section.reset(start: 0)
@@ -62,6 +77,9 @@ public final class RequestHead {
   /// everything received since the head's first byte. After the end or a failure the answer stays the same
   /// until `reset()`.
   public func parse(_ bytes: RawSpan) -> HeadParse {
+    if phase == .kept {
+      if keptText.begins(bytes) { phase = .complete(bytes: keptText.count) } else { clear() }
+    }
     if phase == .requestLine {
       switch line.scan(bytes, lineBytesMax: limits.requestLineBytes) {
       case .incomplete: return .incomplete
@@ -75,11 +93,18 @@ public final class RequestHead {
       switch section.scan(bytes, toleratesSpaceBeforeColon: false) {
       case .incomplete: return .incomplete
       case .failed(let error): phase = .failed(error)
-      case .complete(let end): phase = interpret(bytes).map { .failed($0) } ?? .complete(bytes: end)
+      case .complete(let end):
+        if let error = interpret(bytes) {
+          phase = .failed(error)
+        } else {
+          phase = .complete(bytes: end)
+          textNumber += 1
+          keptText.keep(bytes.extracting(first: end), section)
+        }
       }
     }
     switch phase {
-    case .requestLine, .fields: return .incomplete
+    case .kept, .requestLine, .fields: return .incomplete
     case .complete(let bytes): return .complete(bytes: bytes)
     case .failed(let error): return .failed(error)
     }

@@ -1,8 +1,10 @@
 /// The head of a response: status line and header section (RFC 9112 §2.1), parsed in place.
 ///
-/// A reusable table like `RequestHead`.
+/// A reusable table like `RequestHead`; what is kept of the head before serves requests of the same method.
 public final class ResponseHead {
   private enum Phase: Equatable {
+    /// As `RequestHead`'s.
+    case kept
     case statusLine, fields
     case complete(bytes: Int)
     case failed(HeadError)
@@ -13,6 +15,9 @@ public final class ResponseHead {
   private var line = StatusLine()
   private var section: FieldSection
   private var connection = ConnectionOptions()
+  private var keptText = KeptText()
+  /// The method that the head was read for.
+  private var method = Method.other
 
   // After completion only:
 
@@ -44,6 +49,14 @@ public final class ResponseHead {
   }
 
   public func reset() {
+    switch phase {
+    case .kept: break
+    case .complete where keptText.count > 0: phase = .kept
+    case .complete, .failed, .fields, .statusLine: clear()
+    }
+  }
+
+  private func clear() {
     phase = .statusLine
     line = StatusLine()
     section.reset(start: 0)
@@ -55,6 +68,9 @@ public final class ResponseHead {
   /// As `RequestHead.parse`. `requestMethod` is that of the request being answered; it decides whether there
   /// can be a body.
   public func parse(_ bytes: RawSpan, requestMethod: Method) -> HeadParse {
+    if phase == .kept {
+      if requestMethod == method, keptText.begins(bytes) { phase = .complete(bytes: keptText.count) } else { clear() }
+    }
     if phase == .statusLine {
       switch line.scan(bytes, lineBytesMax: limits.requestLineBytes) {
       case .incomplete: return .incomplete
@@ -70,11 +86,17 @@ public final class ResponseHead {
       case .failed(let error): phase = .failed(error)
       case .complete(let end):
         connection = section.readConnectionOptions(bytes)
-        phase = readFraming(bytes, requestMethod).map { .failed($0) } ?? .complete(bytes: end)
+        if let error = readFraming(bytes, requestMethod) {
+          phase = .failed(error)
+        } else {
+          phase = .complete(bytes: end)
+          method = requestMethod
+          keptText.keep(bytes.extracting(first: end), section)
+        }
       }
     }
     switch phase {
-    case .statusLine, .fields: return .incomplete
+    case .kept, .statusLine, .fields: return .incomplete
     case .complete(let bytes): return .complete(bytes: bytes)
     case .failed(let error): return .failed(error)
     }

@@ -22,7 +22,7 @@ final class ClientConnection: LoopMember {
   private(set) var token = MemberToken.unassigned
   private var state = State.idle
   /// While a request is read or served.
-  private(set) var head: RequestHead?
+  private var run: ExchangeRun?
   /// Where the head's bytes stand: a buffer of its own if a body follows, else the front of `wire.input`.
   private var detachedHead = ByteBuffer()
   private(set) var headBytes = 0
@@ -34,7 +34,7 @@ final class ClientConnection: LoopMember {
     case idle
     /// Part of a head is here.
     case readingHead
-    case serving(ExchangeRun)
+    case serving
     /// The last response is being written, as fast as the client takes it.
     case ending
     /// The last response has been written; what still comes is discarded, so that the client can read the response
@@ -84,7 +84,7 @@ final class ClientConnection: LoopMember {
   }
 
   func prepareForEnd() {
-    if case .serving(let run) = state { run.prepareForEnd() }
+    if case .serving = state { run?.prepareForEnd() }
   }
 
   // MARK: events
@@ -94,7 +94,7 @@ final class ClientConnection: LoopMember {
     let isAborted = channel.sawError || readiness.contains(.hangup)
     switch state {
     case .idle, .readingHead: if isAborted || !flushed() { close() } else { readRequests() }
-    case .serving(let run): if isAborted { run.clientAborted() } else { run.clientReady(self) }
+    case .serving: if isAborted { run?.clientAborted() } else { run?.clientReady(self) }
     case .ending, .lingering: if isAborted { close() } else { linger() }
     case .closed: break
     }
@@ -132,7 +132,7 @@ final class ClientConnection: LoopMember {
         Problem(
           .requestTimeout, detail: "The request's header section did not arrive in time.",
           remedy: "Send the whole header section at once, or raise timeouts.header."))
-    case .serving(let run): run.clientDeadlinePassed()
+    case .serving: run?.clientDeadlinePassed()
     // Without a length the client could take what it has for the whole (I9).
     case .ending: abort(byReset: true)
     case .lingering, .closed: close()
@@ -170,7 +170,7 @@ final class ClientConnection: LoopMember {
 
   private func parseHead() {
     if !wire.input.hasMemory { return }
-    if head == nil {
+    if run == nil {
       // Empty lines between requests begin none (RFC 9112 §2.2).
       while wire.input.count >= 2, wire.input.withReadable({ $0.byte(at: 0) == 13 && $0.byte(at: 1) == 10 }) {
         wire.input.consume(2)
@@ -182,10 +182,11 @@ final class ClientConnection: LoopMember {
         beginReadingHead()
         return
       }
-      head = worker.borrowRequestHead()
     }
-    guard let head else { return }
-    switch wire.input.withReadable({ head.parse($0) }) {
+    // One from before a reload goes by another plan; what is here is read again.
+    if run?.reloads != worker.reloads { run = worker.borrowRun() }
+    guard let run else { return }
+    switch wire.input.withReadable({ run.requestHead.parse($0) }) {
     case .incomplete:
       isHeadIncomplete = true
       beginReadingHead()
@@ -193,7 +194,7 @@ final class ClientConnection: LoopMember {
     case .complete(let bytes):
       isHeadIncomplete = false
       headBytes = bytes
-      serve(head)
+      serve(run)
     }
   }
 
@@ -207,7 +208,8 @@ final class ClientConnection: LoopMember {
 
   // MARK: serving
 
-  private func serve(_ head: RequestHead) {
+  private func serve(_ run: ExchangeRun) {
+    let head = run.requestHead
     if isSurplus {
       worker.counters.problems += 1
       return answer(ProblemTexts.tooManyClients)
@@ -217,12 +219,11 @@ final class ClientConnection: LoopMember {
     if head.framing != .none || head.connectionHasUpgrade || head.method == .connect {
       detachedHead = wire.detachHead(bytes: headBytes)
     }
-    let run = worker.borrowRun()
-    state = .serving(run)
-    run.begin(head, client: self)
+    state = .serving
+    run.begin(for: self)
   }
 
-  /// The bytes that `head` was parsed from: valid until the next read from the client, or the request's end.
+  /// The bytes that the run's head was parsed from: valid until the next read from the client, or the request's end.
   var headMemory: UnsafeRawBufferPointer {
     let memory = detachedHead.hasMemory ? detachedHead.readable : wire.input.readable
     return UnsafeRawBufferPointer(rebasing: memory[..<headBytes])
@@ -236,7 +237,7 @@ final class ClientConnection: LoopMember {
   func exchangeEnded(closes: Bool, isWhole: Bool) {
     // A client that said that this request was its last has nothing to send that a reset could overtake. (One of
     // HTTP/1.0 that said nothing may.)
-    let isLast = isWhole && head?.isPersistent == false && head?.minorVersion == 1
+    let isLast = isWhole && run?.requestHead.isPersistent == false && run?.requestHead.minorVersion == 1
     releaseRequest()
     if closes, isLast, !wire.hasPendingOutput, wire.input.isEmpty {
       close()
@@ -258,7 +259,7 @@ final class ClientConnection: LoopMember {
     }
     headBytes = 0
     isHeadIncomplete = false
-    if let done = head.take() { worker.giveBack(done) }
+    if let done = run.take() { worker.giveBack(done) }
     wire.releaseEmptyInput()
   }
 

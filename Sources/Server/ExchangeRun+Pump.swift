@@ -292,9 +292,8 @@ extension ExchangeRun {
   }
 
   private func isGranted(_ head: ResponseHead, _ upstream: UpstreamConnection, _ client: ClientConnection) -> Bool {
-    guard let request = client.head else { return false }
-    return upstream.wire.input.withReadable {
-      UpgradeOffer.grants(head, $0.extracting(first: responseHeadBytes), request, client.headMemory.bytes)
+    upstream.wire.input.withReadable {
+      UpgradeOffer.grants(head, $0.extracting(first: responseHeadBytes), requestHead, client.headMemory.bytes)
     }
   }
 
@@ -323,7 +322,7 @@ extension ExchangeRun {
           return false
         }
       case .finished:
-        client.wire.endSending(trailers: client.head?.teTrailers ?? false ? worker.forwardable(upstream.wire.trailers) : [])
+        client.wire.endSending(trailers: requestHead.teTrailers ? worker.forwardable(upstream.wire.trailers) : [])
         handle(.responseEnded)
         return false
       case .failed:

@@ -23,6 +23,8 @@ final class ExchangeRun {
   /// As many reloads as the worker had seen when this run was made for it.
   let reloads: Int
 
+  /// Read by the client's connection before the exchange begins.
+  let requestHead: RequestHead
   // The request, in the present attempt.
   var copy: ReplayBuffer?
   var requestSplice: ContentSplice
@@ -93,22 +95,30 @@ final class ExchangeRun {
     server = worker.plan
     reloads = worker.reloads
     plan = RequestPlan(via: worker.current.via)
+    requestHead = RequestHead(limits: worker.current.headLimits)
     responseHead = ResponseHead(limits: worker.current.headLimits)
     forwarded = ForwardedResponse(via: worker.current.via)
     requestSplice = ContentSplice(loop.pipes)
     responseSplice = ContentSplice(loop.pipes)
   }
 
+  /// From `begin` until the exchange has ended.
+  var isUnderway: Bool { client != nil }
+
   var wantsUpstream: Bool { exchange != nil && upstream == nil }
 
   // MARK: beginning
 
-  /// - Parameter head: the client's.
-  func begin(_ head: RequestHead, client: ClientConnection) {
+  /// - Parameter client: has read the request's head.
+  func begin(for client: ClientConnection) {
     serial += 1
+    let head = requestHead
     self.client = client
     startedAt = loop.now
     worker.counters.requests += 1
+    let basis = RequestPlan.Basis(textNumber: head.textNumber, isTCP: client.isTCP, isRemote: client.isRemote)
+    if plan.basis == basis { return begin(client) }
+    plan.reset()
     let planned = RequestPlanner.plan(
       head, client.headMemory.bytes, by: server, worker: worker, client: client, into: plan)
     switch planned {
@@ -119,16 +129,22 @@ final class ExchangeRun {
       isRequestReceived = head.framing == .none
       answerFinally(trace: trace)
     case .planned:
-      isRequestReceived = !plan.hasBody
-      if plan.hasBody {
-        copy = ReplayBuffer(
-          expected: plan.contentLength, keepsCopy: plan.keepsCopy, bytesMax: worker.settings.replay.maxBodyBytes,
-          budget: worker.replayBudget)
-      }
-      exchange = Exchange(plan.facts)
-      handle(.began)
-      advance(client)
+      if !plan.isMomentary { plan.basis = basis }
+      begin(client)
     }
+  }
+
+  /// By the plan.
+  private func begin(_ client: ClientConnection) {
+    isRequestReceived = !plan.hasBody
+    if plan.hasBody {
+      copy = ReplayBuffer(
+        expected: plan.contentLength, keepsCopy: plan.keepsCopy, bytesMax: worker.settings.replay.maxBodyBytes,
+        budget: worker.replayBudget)
+    }
+    exchange = Exchange(plan.facts)
+    handle(.began)
+    advance(client)
   }
 
   var bodyStanding: Exchange.BodyStanding {
@@ -273,10 +289,9 @@ final class ExchangeRun {
 
   func writeRequestHead(_ client: ClientConnection, _ upstream: UpstreamConnection) {
     isRequestHeadDue = false
-    guard let head = client.head else { return }
     let wire = upstream.wire
     wire.makeRoom(plan.forwarded.bytesMax(headBytes: client.headBytes, hostLine: upstream.hostLine))
-    plan.forwarded.write(head, client.headMemory.bytes, hostLine: upstream.hostLine, into: &wire.output)
+    plan.forwarded.write(requestHead, client.headMemory.bytes, hostLine: upstream.hostLine, into: &wire.output)
     wire.beginSending(plan.forwarded.framing)
   }
 
@@ -352,7 +367,7 @@ final class ExchangeRun {
     forwarded.keepsHTTP10Alive = plan.isHTTP10 && !closesClient
     forwarded.note = note
     forwarded.dateLine = head.firstIndex(of: .date) == nil ? worker.dateLine : []
-    forwarded.rewrite = plan.rewrite(for: head, to: client)
+    forwarded.rewrite = plan.rewrite(for: head, to: requestHead, client.headMemory)
     sink.makeRoom(forwarded.bytesMax(headBytes: responseHeadBytes))
     source.input.withReadable {
       forwarded.write(head, $0.extracting(first: responseHeadBytes), into: &sink.output)
@@ -502,7 +517,7 @@ final class ExchangeRun {
     if isReusable && !worker.isDraining { pool.giveBack(upstream) } else { pool.discard(upstream) }
   }
 
-  /// Writes the log's line and makes the run ready for another request.
+  /// Writes the log's line and makes the run ready for another request; the client's connection gives it back.
   private func finishRun() {
     if let ticket = bearerTicket.take() { worker.keeper.withdraw(ticket) }
     worker.logAccess(of: self)
@@ -510,7 +525,7 @@ final class ExchangeRun {
     responseSplice.end()
     exchange = nil
     client = nil
-    plan.reset()
+    plan.end()
     copy = nil
     copySent = 0
     contentTaken = 0
@@ -535,7 +550,6 @@ final class ExchangeRun {
     note = nil
     waitedForBearer = false
     serial += 1
-    worker.giveBack(self)
   }
 
   var attachedGeneration: UInt64? { generation }

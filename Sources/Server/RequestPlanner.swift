@@ -7,8 +7,20 @@ import Transport
 
 /// What was decided about a request from its head: where it goes, as whom, and in which form.
 ///
-/// Belongs to its run and is used again with it.
+/// Belongs to its run and is used again with it: for the same request as it is, for another after `reset()`.
 final class RequestPlan {
+  /// All that a plan depends on, under one configuration.
+  struct Basis: Equatable {
+    /// Of the run's `requestHead`.
+    var textNumber: UInt64
+    var isTCP: Bool
+    var isRemote: Bool
+  }
+
+  /// What it was made from, where that would make the same plan again; nil where there is no such plan.
+  var basis: Basis?
+  /// Something that is another for the next request went into it.
+  var isMomentary = false
   var upstreamIndex = -1
   var method = HTTPSyntax.Method.get
   /// The client's version is 1.0: it knows neither chunks nor interim responses.
@@ -34,7 +46,15 @@ final class RequestPlan {
     auth: .none, method: .other, hasIdempotencyKey: false, clientRetry: nil, pathRetry: .default,
     writes: .idempotencyKey, hasBody: false, isSafe: false)
 
+  /// The exchange has ended.
+  func end() {
+    // A token stays nowhere for longer than its exchange, but in the cache.
+    if basis == nil { reset() } else { forwarded.authorizationLine = [] }
+  }
+
   func reset() {
+    basis = nil
+    isMomentary = false
     upstreamIndex = -1
     method = .get
     isHTTP10 = false
@@ -68,12 +88,14 @@ final class RequestPlan {
   }
 
   /// How the client must see the origin; nil where the response names no location.
-  func rewrite(for head: ResponseHead, to client: ClientConnection) -> LocationRewrite? {
+  func rewrite(
+    for head: ResponseHead, to request: RequestHead, _ requestMemory: UnsafeRawBufferPointer
+  ) -> LocationRewrite? {
     guard isGateway, head.firstIndex(of: .location) != nil || head.firstIndex(of: .contentLocation) != nil,
       let upstream
     else { return nil }
-    guard let request = client.head, let index = request.firstIndex(of: .host) else { return nil }
-    let host = client.headMemory[request.lines[index].value.offsets]
+    guard let index = request.firstIndex(of: .host) else { return nil }
+    let host = requestMemory[request.lines[index].value.offsets]
     return LocationRewrite(
       from: upstream.originText, to: Array("http://".utf8) + host + upstream.strippedPrefix,
       strippedPrefix: upstream.strippedPrefix)
@@ -182,7 +204,7 @@ enum RequestPlanner {
     }
     plan.forwarded.keepsClientAuthorization = auth == .none
     if auth != .none {
-      switch session(controls, caller, rule.ruleIndex, upstream, client, index, worker) {
+      switch session(controls, caller, rule.ruleIndex, upstream, client, index, worker, plan) {
       case .failure(let problem): return .refused(problem)
       case .success(let session): plan.session = session
       }
@@ -195,6 +217,7 @@ enum RequestPlanner {
       && rule.retry != .never
     plan.facts = facts(head, auth, controls, rule, route.writes, hasBody: plan.hasBody)
     if upstream.settings.idempotencyInject, !head.method.isSafe, !plan.facts.hasIdempotencyKey {
+      plan.isMomentary = true
       plan.forwarded.idempotencyLine = Array("Idempotency-Key: \(UUIDText.random())\r\n".utf8)
       plan.facts.hasIdempotencyKey = true
     }
@@ -214,7 +237,9 @@ enum RequestPlanner {
       controls.retry != .deny, rule.retry != .never
     else { return false }
     let mayBeCopied = plan.keepsCopy && plan.contentLength.map { $0 <= worker.settings.replay.maxBodyBytes } ?? false
-    return !mayBeCopied && !(plan.pool?.ignoresExpectations ?? true)
+    if mayBeCopied { return false }
+    plan.isMomentary = true
+    return !(plan.pool?.ignoresExpectations ?? true)
   }
 
   /// Only HTTP/1.1 can switch (RFC 9110 §7.8), and a request with content would have to be sent first.
@@ -249,7 +274,7 @@ enum RequestPlanner {
   /// SPEC §2, first that applies: the client's field, its user name, the path rule, the upstream's own, a pool.
   private static func session(
     _ controls: ControlFields, _ caller: Caller, _ ruleIndex: Int?, _ upstream: ServerPlan.UpstreamPlan, _ client: ClientConnection,
-    _ index: Int, _ worker: Worker
+    _ index: Int, _ worker: Worker, _ plan: RequestPlan
   ) -> Result<SessionReference?, Problem> {
     if let name = controls.session ?? caller.userName {
       guard upstream.settings.accepts(session: name) else {
@@ -259,6 +284,7 @@ enum RequestPlanner {
     }
     if let ruleIndex, let slot = upstream.ruleSlots[ruleIndex] { return .success(.slot(slot)) }
     if let slot = upstream.sessionSlot { return .success(.slot(slot)) }
+    plan.isMomentary = true
     let pool = worker.sessionPools.slots[index]
     guard !pool.isEmpty else { return .success(nil) }
     if upstream.settings.poolPick == .connection, let picked = client.pooledSlot, picked.upstream == index,
@@ -283,6 +309,7 @@ enum RequestPlanner {
   ) -> PlannedRequest {
     // RFC 9110 §9.3.6: content has no meaning here, so what followed could be read as the tunnel's first bytes.
     if head.framing != .none { return .refused(ProblemTexts.connectWithContent) }
+    plan.isMomentary = true
     plan.forwarded.maxForwards = nil
     plan.facts.isTunnel = true
     let host = bytes.extracting(authority.host.offsets).string
@@ -297,6 +324,7 @@ enum RequestPlanner {
     _ scheme: Scheme, _ authority: Authority, _ path: ByteRange, _ head: RequestHead, _ bytes: RawSpan,
     _ worker: Worker, into plan: RequestPlan
   ) -> PlannedRequest {
+    plan.isMomentary = true
     let origin = Origin(
       scheme: scheme, host: bytes.extracting(authority.host.offsets).string,
       port: authority.port ?? scheme.defaultPort)

@@ -53,7 +53,6 @@ public final class Worker: @unchecked Sendable {
 
   private var clients: [ObjectIdentifier: ClientConnection] = [:]
   private var spareRuns: [ExchangeRun] = []
-  private var spareRequestHeads: [RequestHead] = []
   private var passPools: [Origin: UpstreamPool] = [:]
   /// For CONNECT: no connection of theirs is ever given back.
   private var tunnelPools: [Origin: UpstreamPool] = [:]
@@ -64,7 +63,7 @@ public final class Worker: @unchecked Sendable {
 
   private let sparesMax: Int
 
-  /// Buffers, runs and heads that a loop keeps: with those of the other loops enough for 512 connections that are all
+  /// Buffers and runs that a loop keeps: with those of the other loops enough for 512 connections that are all
   /// busy, at which they came from malloc for each request, a 25th of the CPU (measured).
   public static func sparesMax(loops: Int) -> Int { max(128, 512 / loops) }
 
@@ -113,7 +112,6 @@ public final class Worker: @unchecked Sendable {
 
   var settings: Configuration { plan.configuration }
   var timeouts: Configuration.Timeouts { current.timeouts }
-  private var headLimits: HeadLimits { current.headLimits }
 
   private func makePools() {
     pools = plan.upstreams.map { upstream in
@@ -281,7 +279,6 @@ public final class Worker: @unchecked Sendable {
     replayBudget = ReplayBudget(bytesMax: plan.configuration.replay.memoryBytes / loopCount)
     reloads += 1
     spareRuns = []
-    spareRequestHeads = []
     makePools()
   }
 
@@ -297,18 +294,11 @@ public final class Worker: @unchecked Sendable {
 
   func borrowRun() -> ExchangeRun { spareRuns.popLast() ?? ExchangeRun(worker: self) }
 
+  /// - Parameter run: has ended, or not begun.
   func giveBack(_ run: consuming ExchangeRun) {
+    run.requestHead.reset()
     // One from before a reload has other limits and another name.
-    if run.reloads == reloads, spareRuns.count < sparesMax { spareRuns.append(run) }
-  }
-
-  func borrowRequestHead() -> RequestHead { spareRequestHeads.popLast() ?? RequestHead(limits: headLimits) }
-
-  func giveBack(_ head: consuming RequestHead) {
-    head.reset()
-    // One from before a reload may have other limits.
-    if head.limits != headLimits { return }
-    if spareRequestHeads.count < sparesMax { spareRequestHeads.append(head) }
+    if run.reloads == reloads, !run.isUnderway, spareRuns.count < sparesMax { spareRuns.append(run) }
   }
 
   /// The trailer lines that may go on, each ended by CRLF; nothing where the section is not valid.
@@ -342,7 +332,8 @@ public final class Worker: @unchecked Sendable {
   }
 
   func logAccess(of run: ExchangeRun) {
-    guard let logAccess, let client = run.client, let head = client.head else { return }
+    guard let logAccess, let client = run.client else { return }
+    let head = run.requestHead
     let memory = client.headMemory
     let bytes = memory.bytes
     let session = run.plan.session.map(name) ?? ""

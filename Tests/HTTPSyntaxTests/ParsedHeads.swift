@@ -57,17 +57,21 @@ struct ParsedResponse: Equatable {
 
   static func parse(_ text: String, to method: Method = .get, limits: HeadLimits = HeadLimits()) -> ParsedResponse {
     sameAtEverySplit(text) { bytes, arrivals in
-      let head = ResponseHead(limits: limits)
-      var result = HeadParse.incomplete
-      for count in arrivals where result == .incomplete {
-        result = bytes.withPrefix(count) { head.parse($0, requestMethod: method) }
-      }
-      guard case .complete = result else { return ParsedResponse(result: result) }
-      return ParsedResponse(
-        result: result, status: head.status, reason: bytes.text(head.reason.offsets),
-        minorVersion: head.minorVersion, lines: parsedLines(head.lines, bytes), framing: head.framing,
-        contentLength: head.contentLength, isPersistent: head.isPersistent)
+      read(ResponseHead(limits: limits), bytes, arrivals, to: method)
     }
+  }
+
+  static func read(_ head: ResponseHead, _ bytes: [UInt8], _ arrivals: [Int], to method: Method) -> ParsedResponse {
+    head.reset()
+    var result = HeadParse.incomplete
+    for count in arrivals where result == .incomplete {
+      result = bytes.withPrefix(count) { head.parse($0, requestMethod: method) }
+    }
+    guard case .complete = result else { return ParsedResponse(result: result) }
+    return ParsedResponse(
+      result: result, status: head.status, reason: bytes.text(head.reason.offsets),
+      minorVersion: head.minorVersion, lines: parsedLines(head.lines, bytes), framing: head.framing,
+      contentLength: head.contentLength, isPersistent: head.isPersistent)
   }
 }
 
