@@ -49,10 +49,13 @@ static inline int bearerd_epoll_add(int set, int descriptor, uint32_t events, ui
   return epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event);
 }
 
+// As epoll_wait(2), recv(2) and send(2). glibc's are points of cancellation: with several threads that costs two atomic
+// operations for each call, and no thread of ours is ever cancelled.
+
 /// Fills at most BEARERD_READY_MAX entries of `into`; the time-out is in milliseconds.
 static inline int bearerd_epoll_wait(int set, struct bearerd_ready *into, int timeout) {
   struct epoll_event events[BEARERD_READY_MAX];
-  int count = epoll_wait(set, events, BEARERD_READY_MAX, timeout);
+  int count = (int)syscall(SYS_epoll_pwait, set, events, BEARERD_READY_MAX, timeout, NULL, 0);
   for (int i = 0; i < count; i++) {
     into[i].events = events[i].events;
     into[i].data = events[i].data.u64;
@@ -60,8 +63,6 @@ static inline int bearerd_epoll_wait(int set, struct bearerd_ready *into, int ti
   return count;
 }
 
-// As recv(2) and send(2). glibc's are points of cancellation: with several threads that costs two atomic operations for
-// each call, and no thread of ours is ever cancelled.
 static inline ssize_t bearerd_recv(int descriptor, void *into, size_t count, int flags) {
   return syscall(SYS_recvfrom, descriptor, into, count, flags, NULL, NULL);
 }

@@ -67,9 +67,10 @@ extension RawSpan {
     let count = byteCount
     guard other.byteCount == count else { return false }
     var offset = 0
-    while count - offset >= 8 {
-      if unsafe uncheckedWord(at: offset) != other.uncheckedWord(at: offset) { return false }
-      offset += 8
+    while count - offset >= 16 {
+      let words = unsafe unsafeLoadUnaligned(fromUncheckedByteOffset: offset, as: SIMD2<UInt64>.self)
+      if unsafe words != other.unsafeLoadUnaligned(fromUncheckedByteOffset: offset, as: SIMD2<UInt64>.self) { return false }
+      offset += 16
     }
     while offset < count {
       if unsafe uncheckedByte(at: offset) != other.uncheckedByte(at: offset) { return false }

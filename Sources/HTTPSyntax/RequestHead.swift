@@ -48,6 +48,10 @@ public final class RequestHead {
   /// that one's number: what was concluded from that one holds for it.
   public private(set) var textNumber: UInt64 = 0
 
+  /// For who writes the head on: where the lines that go on stand, if all of them go on as they came and follow one
+  /// another. It stays as long as the text; nil where that is not so, or not known.
+  public var piece: Range<Int>?
+
   public init(limits: HeadLimits) {
     self.limits = limits
     section = FieldSection(limits: limits)
@@ -65,6 +69,7 @@ public final class RequestHead {
     phase = .requestLine
     line = RequestLine()
     section.reset(start: 0)
+    piece = nil
     connection = ConnectionOptions()
     framing = .none
     hostAuthority = nil

@@ -43,6 +43,10 @@ public final class ResponseHead {
   /// 100 to 199: another response to the same request follows, except after 101.
   public var isInterim: Bool { status < 200 }
 
+  /// For who writes the head on: where the lines that go on stand, if all of them go on as they came and follow one
+  /// another. It stays as long as the text; nil where that is not so, or not known.
+  public var piece: Range<Int>?
+
   public init(limits: HeadLimits) {
     self.limits = limits
     section = FieldSection(limits: limits)
@@ -60,6 +64,7 @@ public final class ResponseHead {
     phase = .statusLine
     line = StatusLine()
     section.reset(start: 0)
+    piece = nil
     connection = ConnectionOptions()
     framing = .none
     contentLength = nil

@@ -64,22 +64,8 @@ public struct ForwardedRequest: ~Copyable, Sendable {
     // Host first (RFC 9112 §3.2 asks for it early).
     out.append(array: hostLine)
     out.append(array: authorizationLine)
-    var copied = CopiedPart()
-    for index in head.lines.indices {
-      let line = head.lines[index]
-      if !forwards(line) { continue }
-      if line.field == .maxForwards, let maxForwards {
-        copied.end(bytes, into: &out)
-        out.append(bytes.extracting(line.name.offsets))
-        out.append(": ")
-        out.append(decimal: maxForwards)
-        out.append("\r\n")
-      } else {
-        copied.append(line, of: bytes, into: &out)
-      }
-    }
-    copied.end(bytes, into: &out)
-    out.append(array: idempotencyLine)
+    writeLines(head, bytes, into: &out)
+    if !idempotencyLine.isEmpty { out.append(array: idempotencyLine) }
     if sendsExpect { out.append("Expect: 100-continue\r\n") }
     // RFC 9110 §10.1.4: an upstream may send trailers only to who says that it takes them.
     let takesTrailers = head.teTrailers && head.minorVersion > 0
@@ -97,8 +83,29 @@ public struct ForwardedRequest: ~Copyable, Sendable {
       out.append("\r\n")
     case .chunked: out.append("Transfer-Encoding: chunked\r\n")
     }
-    out.append(array: via.line(minorVersion: head.minorVersion))
-    out.append("\r\n")
+    out.append(array: via.sectionEnd(minorVersion: head.minorVersion))
+  }
+
+  private func writeLines(_ head: RequestHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
+    // Only the text decides what goes on.
+    let isPlain = maxForwards == nil && !keepsClientAuthorization
+    if isPlain, let piece = head.piece { return out.append(bytes.extracting(piece)) }
+    var copied = CopiedPart()
+    for index in head.lines.indices {
+      let line = head.lines[index]
+      if !forwards(line) { continue }
+      if line.field == .maxForwards, let maxForwards {
+        copied.interrupt(bytes, into: &out)
+        out.append(bytes.extracting(line.name.offsets))
+        out.append(": ")
+        out.append(decimal: maxForwards)
+        out.append("\r\n")
+      } else {
+        copied.append(line, of: bytes, into: &out)
+      }
+    }
+    copied.end(bytes, into: &out)
+    if isPlain { head.piece = copied.onlyPiece }
   }
 
   private func writeRequestLine(_ head: RequestHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
@@ -209,6 +216,8 @@ enum UpgradeFields {
 }
 
 extension ByteBuffer {
+  public mutating func append(_ bytes: ArraySlice<UInt8>) { append(unsafe bytes.span.bytes) }
+
   /// All of `bytes`; there must be room.
   public mutating func append(array bytes: [UInt8]) { append(unsafe bytes.span.bytes) }
 }
@@ -217,11 +226,13 @@ extension ByteBuffer {
 struct CopiedPart {
   private var start = 0
   private var stop = 0
+  /// Something else stands between the pieces, or before them.
+  private var isInterrupted = false
 
-  /// Before anything else is appended to `out`, `end` must be called; there must be room.
+  /// Before anything else is appended to `out`, `interrupt` or at last `end` must be called; there must be room.
   mutating func append(_ piece: Range<Int>, of bytes: RawSpan, into out: inout ByteBuffer) {
     if piece.lowerBound != stop {
-      end(bytes, into: &out)
+      if start < stop { interrupt(bytes, into: &out) }
       start = piece.lowerBound
     }
     stop = piece.upperBound
@@ -230,32 +241,46 @@ struct CopiedPart {
   /// A field line, `Name: value` and CRLF whatever white space it came with.
   mutating func append(_ line: FieldLine, of bytes: RawSpan, into out: inout ByteBuffer) {
     if line.isPlain(in: bytes) { return append(line.name.start..<line.value.end + 2, of: bytes, into: &out) }
-    end(bytes, into: &out)
+    interrupt(bytes, into: &out)
     out.append(bytes.extracting(line.name.offsets))
     out.append(": ")
     out.append(bytes.extracting(line.value.offsets))
     out.append("\r\n")
   }
 
-  mutating func end(_ bytes: RawSpan, into out: inout ByteBuffer) {
-    if start < stop { out.append(bytes.extracting(start..<stop)) }
+  /// Something else comes next.
+  mutating func interrupt(_ bytes: RawSpan, into out: inout ByteBuffer) {
+    end(bytes, into: &out)
     start = stop
+    isInterrupted = true
   }
+
+  func end(_ bytes: RawSpan, into out: inout ByteBuffer) {
+    if start < stop { out.append(bytes.extracting(start..<stop)) }
+  }
+
+  /// After `end`: all that was copied, perhaps nothing; nil where it is not one piece.
+  var onlyPiece: Range<Int>? { isInterrupted ? nil : start..<stop }
 }
 
-/// Our `Via` line, for messages of either version (RFC 9110 §7.6.3).
+/// Our `Via` line, for messages of either version (RFC 9110 §7.6.3), and the empty line behind it where it is the last.
 public struct ViaLine: Sendable {
   private let http10: [UInt8]
   private let http11: [UInt8]
 
   public init(pseudonym: [UInt8]) {
-    http10 = Array("Via: 1.0 ".utf8) + pseudonym + Array("\r\n".utf8)
-    http11 = Array("Via: 1.1 ".utf8) + pseudonym + Array("\r\n".utf8)
+    http10 = Array("Via: 1.0 ".utf8) + pseudonym + Array("\r\n\r\n".utf8)
+    http11 = Array("Via: 1.1 ".utf8) + pseudonym + Array("\r\n\r\n".utf8)
   }
 
+  /// The line and the empty line.
+  ///
   /// - Parameter minorVersion: of the message received.
-  func line(minorVersion: UInt8) -> [UInt8] { minorVersion == 0 ? http10 : http11 }
+  func sectionEnd(minorVersion: UInt8) -> [UInt8] { minorVersion == 0 ? http10 : http11 }
 
-  /// Bytes of the line.
+  /// The line alone.
+  func line(minorVersion: UInt8) -> ArraySlice<UInt8> { sectionEnd(minorVersion: minorVersion).dropLast(2) }
+
+  /// Bytes of the line and the section's end.
   var count: Int { http11.count }
 }

@@ -52,23 +52,7 @@ public struct ForwardedResponse: ~Copyable, Sendable {
   }
 
   public func write(_ head: ResponseHead, _ bytes: RawSpan, into out: inout ByteBuffer) {
-    var copied = CopiedPart()
-    writeStatusLine(head, bytes, &copied, into: &out)
-    var contentLengthSeen = false
-    for index in head.lines.indices {
-      let line = head.lines[index]
-      if !forwards(line, head, &contentLengthSeen) { continue }
-      if isCopied(line, head) {
-        copied.append(line, of: bytes, into: &out)
-      } else {
-        copied.end(bytes, into: &out)
-        out.append(bytes.extracting(line.name.offsets))
-        out.append(": ")
-        writeValue(line, at: index, head, bytes, into: &out)
-        out.append("\r\n")
-      }
-    }
-    copied.end(bytes, into: &out)
+    let contentLengthSeen = writeLines(head, bytes, into: &out)
     if head.firstIndex(of: .date) == nil { out.append(array: dateLine) }
     switch framing {
     case .none, .untilClose: break
@@ -81,7 +65,10 @@ public struct ForwardedResponse: ~Copyable, Sendable {
       }
     case .chunked: out.append("Transfer-Encoding: chunked\r\n")
     }
-    out.append(array: via.line(minorVersion: head.minorVersion))
+    if note == nil, head.status != 101, !closes, !keepsHTTP10Alive {
+      return out.append(array: via.sectionEnd(minorVersion: head.minorVersion))
+    }
+    out.append(via.line(minorVersion: head.minorVersion))
     if let note {
       out.append("Proxy-Status: bearerd; details=\"")
       out.append(utf8: StructuredField.string(note))
@@ -100,6 +87,35 @@ public struct ForwardedResponse: ~Copyable, Sendable {
   /// For an interim response (RFC 9110 §15.2): its fields, no framing.
   public static func interim(via: ViaLine) -> ForwardedResponse { ForwardedResponse(via: via) }
 
+  /// Status line and field lines; returns whether a length is among them.
+  private func writeLines(_ head: ResponseHead, _ bytes: RawSpan, into out: inout ByteBuffer) -> Bool {
+    // Only the text decides what goes on.
+    let isPlain = rewrite == nil && framing == head.framing
+    if isPlain, let piece = head.piece {
+      out.append(bytes.extracting(piece))
+      return head.contentLength != nil
+    }
+    var copied = CopiedPart()
+    writeStatusLine(head, bytes, &copied, into: &out)
+    var contentLengthSeen = false
+    for index in head.lines.indices {
+      let line = head.lines[index]
+      if !forwards(line, head, &contentLengthSeen) { continue }
+      if isCopied(line, head) {
+        copied.append(line, of: bytes, into: &out)
+      } else {
+        copied.interrupt(bytes, into: &out)
+        out.append(bytes.extracting(line.name.offsets))
+        out.append(": ")
+        writeValue(line, at: index, head, bytes, into: &out)
+        out.append("\r\n")
+      }
+    }
+    copied.end(bytes, into: &out)
+    if isPlain { head.piece = copied.onlyPiece }
+    return contentLengthSeen
+  }
+
   private static let reasonStart = "HTTP/1.1 200 ".utf8.count
 
   private func writeStatusLine(
@@ -109,6 +125,7 @@ public struct ForwardedResponse: ~Copyable, Sendable {
     if head.reason.start == Self.reasonStart, bytes.byte(at: "HTTP/1.".utf8.count) == UInt8(ascii: "1") {
       return copied.append(0..<head.reason.end + 2, of: bytes, into: &out)
     }
+    copied.interrupt(bytes, into: &out)
     out.append("HTTP/1.1 ")
     out.append(decimal: UInt64(head.status))
     out.append(" ")

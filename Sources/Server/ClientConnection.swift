@@ -183,9 +183,7 @@ final class ClientConnection: LoopMember {
         return
       }
     }
-    // One from before a reload goes by another plan; what is here is read again.
-    if run?.reloads != worker.reloads { run = worker.borrowRun() }
-    guard let run else { return }
+    let run = readingRun()
     switch wire.input.withReadable({ run.requestHead.parse($0) }) {
     case .incomplete:
       isHeadIncomplete = true
@@ -196,6 +194,14 @@ final class ClientConnection: LoopMember {
       headBytes = bytes
       serve(run)
     }
+  }
+
+  private func readingRun() -> ExchangeRun {
+    // One from before a reload goes by another plan; what is here is read again.
+    if let run, run.reloads == worker.reloads { return run }
+    let run = worker.borrowRun()
+    self.run = run
+    return run
   }
 
   /// The header deadline runs from the first byte on, however slowly the rest drips in.

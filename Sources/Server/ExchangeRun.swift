@@ -520,7 +520,7 @@ final class ExchangeRun {
   /// Writes the log's line and makes the run ready for another request; the client's connection gives it back.
   private func finishRun() {
     if let ticket = bearerTicket.take() { worker.keeper.withdraw(ticket) }
-    worker.logAccess(of: self)
+    if worker.logsAccess { worker.logAccess(of: self) }
     requestSplice.end()
     responseSplice.end()
     exchange = nil
