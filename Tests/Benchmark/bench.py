@@ -192,11 +192,13 @@ class Setup:
         front.wait(self.ports["TLS_ORIGIN"])
 
 
-def load(cpu, port, connections, seconds, path="/", close=False):
+def load(cpu, port, connections, seconds, path="/", close=False, script=None):
     """wrk: requests, requests/s, p50 and p99 and maximum in µs, errors."""
     command = ["taskset", "-c", str(cpu), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout", "20s"]
     if close:
         command += ["-H", "Connection: close"]
+    if script:
+        command += ["-s", f"{HERE}/{script}"]
     output = subprocess.run(command + [f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True).stdout
     unit = {"us": 1, "ms": 1000, "s": 1e6, "m": 6e7}
 
@@ -217,10 +219,10 @@ def load(cpu, port, connections, seconds, path="/", close=False):
     }
 
 
-def measure_load(setup, peer, port, connections, seconds, close=False):
-    load(setup.cpu, port, connections, 1, close=close)
+def measure_load(setup, peer, port, connections, seconds, **kind):
+    load(setup.cpu, port, connections, 1, **kind)
     before = peer.process.cpu_ns
-    result = load(setup.cpu, port, connections, seconds, close=close)
+    result = load(setup.cpu, port, connections, seconds, **kind)
     result["cpu"] = (peer.process.cpu_ns - before) / 1000 / max(result["requests"], 1)
     result["rss"] = peer.process.rss_kib
     return result
@@ -239,6 +241,7 @@ WORKLOADS = {
     "GET, 1 connection": lambda s, p, t: measure_load(s, p, p.plain, 1, t),
     "GET, 64 connections": lambda s, p, t: measure_load(s, p, p.plain, 64, t),
     "GET, 512 connections": lambda s, p, t: measure_load(s, p, p.plain, 512, t),
+    "GET, 64 connections, each another": lambda s, p, t: measure_load(s, p, p.plain, 64, t, script="another.lua"),
     "a connection for each GET": lambda s, p, t: measure_load(s, p, p.plain, 64, t, close=True),
     "download of 1 GiB": lambda s, p, t: measure_bulk(s, p, p.plain, False),
     "upload of 1 GiB": lambda s, p, t: measure_bulk(s, p, p.plain, True),

@@ -2,8 +2,9 @@
  * The origin of the benchmark: as cheap as can be, so that the proxies are what is measured. HTTP/1.1 as the proxies
  * speak it and no more: a head in one or more reads, Content-Length bodies, keep-alive.
  *
- *   GET /bulk     Content-Length: 1073741824, zeros        other GET   twelve bytes
- *   PUT           reads the content, then answers          pipelining  in order
+ *   GET /bulk       Content-Length: 1073741824, zeros        other GET   twelve bytes
+ *   GET /another/N  twelve bytes, N in a field               pipelining  in order
+ *   PUT             reads the content, then answers
  *
  * origin   prints its port, which the kernel chooses, and serves 127.0.0.1 until it is killed.
  */
@@ -59,6 +60,13 @@ static int take_head(struct connection *connection, size_t bytes) {
     char text[160];
     int count = snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: %lld\r\nDate: x\r\n\r\n", bulk_bytes);
     connection->sending = bulk_bytes;
+    return answer(connection, text, count);
+  }
+  if (strncmp(head, "GET /another/", 13) == 0) {
+    char text[200];
+    int count = snprintf(
+        text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nDate: x\r\nETag: \"%lld\"\r\n\r\nhello, world",
+        atoll(head + 13));
     return answer(connection, text, count);
   }
   if (is_put && connection->reading > 0) return 0;
