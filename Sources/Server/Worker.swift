@@ -294,11 +294,12 @@ public final class Worker: @unchecked Sendable {
 
   func borrowRun() -> ExchangeRun { spareRuns.popLast() ?? ExchangeRun(worker: self) }
 
-  /// - Parameter run: has ended, or not begun.
+  /// - Parameter run: has ended, or not begun; one that is still under way is its upstream's, and nobody else's.
   func giveBack(_ run: consuming ExchangeRun) {
+    if run.isUnderway { return }
     run.requestHead.reset()
     // One from before a reload has other limits and another name.
-    if run.reloads == reloads, !run.isUnderway, spareRuns.count < sparesMax { spareRuns.append(run) }
+    if run.reloads == reloads, spareRuns.count < sparesMax { spareRuns.append(run) }
   }
 
   /// The trailer lines that may go on, each ended by CRLF; nothing where the section is not valid.
