@@ -99,6 +99,11 @@ public struct ByteBuffer: ~Copyable {
     end = 0
   }
 
+  /// Overwrites the content.
+  func zero() {
+    for index in start..<end { unsafe memory[index] = 0 }
+  }
+
   /// Compacts if that is needed; says whether `n` more bytes fit now.
   public mutating func ensureRoom(_ n: Int) -> Bool {
     if room >= n { return true }

@@ -52,7 +52,6 @@ struct FieldSection: ~Copyable {
   init(limits: HeadLimits) {
     sectionBytes = limits.sectionBytes
     linesMax = limits.fields
-    lines.reserveCapacity(linesMax)
   }
 
   /// Keeps the table's memory. The first field line begins at `start`.

@@ -3,8 +3,9 @@
 /// Who polls, and who puts load on, sends the same head again and again: what was concluded from the text holds for the
 /// same text. To compare costs a hundredth of reading it anew.
 ///
-/// Not kept is a head with a secret in it: it would stay in memory for longer than its exchange, and the time that a
-/// comparison takes could tell another client how much of it was guessed.
+/// Not kept is a head with a field that is known to carry a secret: it would stay in memory for longer than its exchange,
+/// and the time that a comparison takes could tell another client how much of it was guessed. What other fields, or a
+/// query, may hold stays until the table reads another head; then it is overwritten.
 struct KeptText: ~Copyable {
   private var text = ByteBuffer()
 
@@ -13,11 +14,14 @@ struct KeptText: ~Copyable {
 
   /// Keeps what has been read, or nothing where it must not be kept.
   mutating func keep(_ head: RawSpan, _ section: borrowing FieldSection) {
+    text.zero()
     text.reset()
     if head.byteCount > Self.bytesMax || section.holdsSecret { return }
     if !text.hasMemory { text = ByteBuffer(capacity: Self.bytesMax) }
     text.append(head)
   }
+
+  deinit { text.zero() }
 
   /// Bytes; 0 where nothing is kept.
   var count: Int { text.count }

@@ -47,6 +47,8 @@ public final class RequestHead {
   /// Of the texts that this table has read. A head that is, byte for byte, the one before it was not read again and has
   /// that one's number: what was concluded from that one holds for it.
   public private(set) var textNumber: UInt64 = 0
+  /// The text can come again under its number.
+  public var isKept: Bool { keptText.count > 0 }
 
   /// For who writes the head on: where the lines that go on stand, if all of them go on as they came and follow one
   /// another. It stays as long as the text; nil where that is not so, or not known.

@@ -129,7 +129,7 @@ final class ExchangeRun {
       isRequestReceived = head.framing == .none
       answerFinally(trace: trace)
     case .planned:
-      if !plan.isMomentary { plan.basis = basis }
+      if head.isKept, !plan.isMomentary { plan.basis = basis }
       begin(client)
     }
   }

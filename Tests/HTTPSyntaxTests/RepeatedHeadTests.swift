@@ -65,6 +65,11 @@ import Testing
   func notKept(_ line: String) {
     let text = "GET / HTTP/1.1\r\nHost: h\r\n\(line)\r\n\r\n"
     #expect(numbers([text, text]) == [1, 2])
+    let head = RequestHead(limits: HeadLimits())
+    _ = ParsedRequest.read(head, Array(Self.get.utf8), [Self.get.utf8.count])
+    #expect(head.isKept)
+    _ = ParsedRequest.read(head, Array(text.utf8), [text.utf8.count])
+    #expect(!head.isKept)
   }
 
   @Test("A head after one that was refused is read, and so is one that was given up half-way")

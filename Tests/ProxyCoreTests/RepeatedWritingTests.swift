@@ -51,6 +51,8 @@ import Testing
     head("HTTP/1.1 200 OK", "A: b", "Connection: a", "Date: now"),
     head("HTTP/1.1 302 Found", "Location: http://api.test/x", "Content-Length: 0"),
     head("HTTP/1.1 200 OK", "Content-Length: 5, 5"),
+    head("HTTP/1.1 200 OK", "Connection: content-length, a", "Content-Length: 5", "A: b"),
+    head("HTTP/1.1 200 OK", "Connection: content-length", "Content-Length: 5"),
     head("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "A: b"),
     head("HTTP/1.1 304 Not Modified", "Content-Length: 9"),
   ]
