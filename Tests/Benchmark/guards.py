@@ -43,9 +43,11 @@ def serve(port, connections, rounds, request=PLAIN):
         client.close()
 
 
-def run(setup, launcher, connections, rounds, request=PLAIN):
+def run(setup, launcher, connections, rounds, request=PLAIN, settling=0):
     peer = bench.Bearerd(launcher=launcher)
     peer.start(setup, setup.cpu)
+    # What is done once, a moment after the start, must not fall into the longer of two runs only.
+    time.sleep(settling)
     serve(peer.plain, connections, rounds, request)
     peer.process.end()
 
@@ -53,7 +55,7 @@ def run(setup, launcher, connections, rounds, request=PLAIN):
 def callgrind(setup, rounds, request):
     """Instructions, and calls that allocate, of a run with four connections."""
     path = f"{setup.work}/callgrind"
-    run(setup, ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={path}"], 4, rounds, request)
+    run(setup, ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={path}"], 4, rounds, request, 4)
     names, called, instructions, allocations = {}, "", 0, 0
     with open(path) as file:
         for line in file:
