@@ -34,9 +34,6 @@ struct KeptText: ~Copyable {
 }
 
 extension FieldSection {
-  /// Fields that authenticate whoever sends them, as far as their names tell (RFC 9110 §11, RFC 6265).
-  fileprivate var holdsSecret: Bool {
-    contains(.authorization) || contains(.proxyAuthorization) || contains(.cookie) || contains(.setCookie)
-      || contains(.bearerdClientSecret)
-  }
+  /// A request's credentials, or what a response makes one of.
+  fileprivate var holdsSecret: Bool { lines.contains { $0.field.isCredential || $0.field == .setCookie } }
 }

@@ -28,6 +28,19 @@ public enum KnownField: UInt8, CaseIterable, Sendable {
     }
   }
 
+  /// Authenticates whoever sends the request, as far as a name tells (RFC 9110 §11, RFC 6265).
+  public var isCredential: Bool {
+    switch self {
+    case .authorization, .proxyAuthorization, .cookie, .bearerdClientSecret: true
+    case .other, .host, .connection, .proxyConnection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade,
+      .contentLength, .proxyAuthenticate, .proxyAuthenticationInfo, .wwwAuthenticate, .via, .expect, .maxForwards,
+      .idempotencyKey, .location, .contentLocation, .setCookie, .date, .retryAfter, .origin, .secFetchSite,
+      .secFetchMode, .accessControlRequestMethod, .accessControlRequestHeaders, .accessControlRequestPrivateNetwork,
+      .contentType, .age, .server, .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable, .http2Settings:
+      false
+    }
+  }
+
   /// Of a name in any case; `other` for names without a special meaning here. No allocation.
   public static func named(_ bytes: RawSpan, _ name: ByteRange) -> KnownField {
     let count = Int(name.count)

@@ -216,10 +216,11 @@ enum UpgradeFields {
 }
 
 extension ByteBuffer {
-  public mutating func append(_ bytes: ArraySlice<UInt8>) { append(unsafe bytes.span.bytes) }
-
   /// All of `bytes`; there must be room.
   public mutating func append(array bytes: [UInt8]) { append(unsafe bytes.span.bytes) }
+
+  /// All of `bytes`; there must be room.
+  mutating func append(array bytes: ArraySlice<UInt8>) { append(unsafe bytes.span.bytes) }
 }
 
 /// What goes on as it came: pieces of a message that follow one another are copied as one.

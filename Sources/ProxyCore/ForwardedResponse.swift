@@ -68,7 +68,7 @@ public struct ForwardedResponse: ~Copyable, Sendable {
     if note == nil, head.status != 101, !closes, !keepsHTTP10Alive {
       return out.append(array: via.sectionEnd(minorVersion: head.minorVersion))
     }
-    out.append(via.line(minorVersion: head.minorVersion))
+    out.append(array: via.line(minorVersion: head.minorVersion))
     if let note {
       out.append("Proxy-Status: bearerd; details=\"")
       out.append(utf8: StructuredField.string(note))
@@ -160,7 +160,7 @@ public struct ForwardedResponse: ~Copyable, Sendable {
     } else if let authority = Self.networkPath(of: rewrite.from), let own = Self.networkPath(of: rewrite.to),
       value.byteCount >= authority.count, value.extracting(first: authority.count).equalsIgnoringCase(Array(authority)),
       value.byteCount == authority.count || Self.endsAuthority(value.byte(at: authority.count)) {
-      out.append(array: Array(own))
+      out.append(array: own)
       out.append(value.extracting(droppingFirst: authority.count))
     } else {
       if Self.isPathAbsolute(value) { out.append(array: rewrite.strippedPrefix) }

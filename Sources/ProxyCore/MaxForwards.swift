@@ -43,7 +43,7 @@ public enum TraceContent {
     content.append(0x20)
     append(head.target)
     content.append(contentsOf: head.minorVersion == 0 ? Array(" HTTP/1.0\r\n".utf8) : Array(" HTTP/1.1\r\n".utf8))
-    for line in head.lines where !isSensitive(line.field) {
+    for line in head.lines where !line.field.isCredential {
       append(line.name)
       content.append(contentsOf: ": ".utf8)
       append(line.value)
@@ -51,17 +51,5 @@ public enum TraceContent {
     }
     content.append(contentsOf: "\r\n".utf8)
     return content
-  }
-
-  private static func isSensitive(_ field: KnownField) -> Bool {
-    switch field {
-    case .authorization, .proxyAuthorization, .cookie, .bearerdClientSecret: true
-    case .other, .host, .connection, .proxyConnection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade,
-      .contentLength, .proxyAuthenticate, .proxyAuthenticationInfo, .wwwAuthenticate, .via, .expect, .maxForwards,
-      .idempotencyKey, .location, .contentLocation, .setCookie, .date, .retryAfter, .origin, .secFetchSite,
-      .secFetchMode, .accessControlRequestMethod, .accessControlRequestHeaders, .accessControlRequestPrivateNetwork,
-      .contentType, .age, .server, .bearerdSession, .bearerdAuth, .bearerdRetry, .bearerdReplayable, .http2Settings:
-      false
-    }
   }
 }

@@ -118,7 +118,8 @@ final class ExchangeRun {
     worker.counters.requests += 1
     let basis = RequestPlan.Basis(textNumber: head.textNumber, isTCP: client.isTCP, isRemote: client.isRemote)
     if plan.basis == basis { return begin(client) }
-    plan.reset()
+    // Without a basis it was reset when its exchange ended.
+    if plan.basis != nil { plan.reset() }
     let planned = RequestPlanner.plan(
       head, client.headMemory.bytes, by: server, worker: worker, client: client, into: plan)
     switch planned {
@@ -520,7 +521,7 @@ final class ExchangeRun {
   /// Writes the log's line and makes the run ready for another request; the client's connection gives it back.
   private func finishRun() {
     if let ticket = bearerTicket.take() { worker.keeper.withdraw(ticket) }
-    if worker.logsAccess { worker.logAccess(of: self) }
+    worker.logAccess(of: self)
     requestSplice.end()
     responseSplice.end()
     exchange = nil

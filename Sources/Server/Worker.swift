@@ -332,8 +332,6 @@ public final class Worker: @unchecked Sendable {
     return copy
   }
 
-  var logsAccess: Bool { logAccess != nil }
-
   func logAccess(of run: ExchangeRun) {
     guard let logAccess, let client = run.client else { return }
     let head = run.requestHead

@@ -55,7 +55,8 @@ def run(setup, launcher, connections, rounds, request=PLAIN, settling=0):
 def callgrind(setup, rounds, request):
     """Instructions, and calls that allocate, of a run with four connections."""
     path = f"{setup.work}/callgrind"
-    run(setup, ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={path}"], 4, rounds, request, 4)
+    launcher = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={path}"]
+    run(setup, launcher, 4, rounds, request, settling=4)
     names, called, instructions, allocations = {}, "", 0, 0
     with open(path) as file:
         for line in file:

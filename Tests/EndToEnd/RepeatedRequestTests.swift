@@ -12,6 +12,12 @@ import Testing
     return scene
   }
 
+  /// The answer to a request that is always the same.
+  private func echo(to client: RawClient) -> String {
+    client.send("GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return client.receive(until: "}").text
+  }
+
   @Test("What a Unix socket may ask, TCP may not, in turns")
   func listeners() throws {
     let scene = try scene()
@@ -33,11 +39,7 @@ import Testing
     let scene = try scene()
     let daemon = try scene.startSignedIn()
     let client = try RawClient(port: daemon.port)
-    func bearer() throws -> String {
-      client.send("GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n")
-      let text = client.receive(until: "}").text
-      return String(try #require(text.firstMatch(of: /Bearer ([^"]+)"/)).1)
-    }
+    func bearer() throws -> String { String(try #require(echo(to: client).firstMatch(of: /Bearer ([^"]+)"/)).1) }
     let first = try bearer()
     #expect(try bearer() == first)
     scene.rejectAccessTokens()
@@ -55,10 +57,7 @@ import Testing
     let tokens = try scene.signIn()
     let daemon = try scene.start()
     let client = try RawClient(port: daemon.port)
-    func isTokenSent() -> Bool {
-      client.send("GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n")
-      return client.receive(until: "}").text.contains("Bearer \(tokens.accessToken)")
-    }
+    func isTokenSent() -> Bool { echo(to: client).contains("Bearer \(tokens.accessToken)") }
     #expect(isTokenSent() && isTokenSent())
     scene.settings.upstream = "default = true\nauth = \"none\""
     try scene.writeConfiguration()
