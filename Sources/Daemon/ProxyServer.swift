@@ -142,7 +142,7 @@ public final class ProxyServer: @unchecked Sendable {
 
   /// The latest use of each slot by any loop.
   private static func lastUses(
-    _ slots: [Int], _ workers: [Worker], _ answer: @escaping @Sendable ([Instant]) -> Void
+    _ slots: [Int], _ workers: [Worker], _ answer: @escaping @Sendable ([Instant?]) -> Void
   ) {
     let group = DispatchGroup()
     let latest = LatestUses(slots.count)
@@ -321,10 +321,10 @@ public final class ProxyServer: @unchecked Sendable {
 }
 
 private final class LatestUses: Sendable {
-  private let latest: Mutex<[Instant]>
-  init(_ count: Int) { latest = Mutex(Array(repeating: Instant(nanoseconds: 0), count: count)) }
-  func note(_ uses: [Instant]) { latest.withLock { $0 = zip($0, uses).map(max) } }
-  var instants: [Instant] { latest.withLock { $0 } }
+  private let latest: Mutex<[Instant?]>
+  init(_ count: Int) { latest = Mutex(Array(repeating: nil, count: count)) }
+  func note(_ uses: [Instant?]) { latest.withLock { $0 = zip($0, uses).map { [$0, $1].compactMap(\.self).max() } } }
+  var instants: [Instant?] { latest.withLock { $0 } }
 }
 
 /// Names of slots for the log, remembered so that the keeper is asked once for each.

@@ -24,7 +24,7 @@ final class BearerCache {
 
   private var entries: [Entry?] = []
   private var lines: [[UInt8]] = []
-  private var uses: [Instant] = []
+  private var uses: [Instant?] = []
 
   func entry(_ slot: Int) -> Entry? { slot < entries.count ? entries[slot] : nil }
 
@@ -44,14 +44,14 @@ final class BearerCache {
     return entry
   }
 
-  /// When a request last took the slot's token.
-  func lastUse(_ slot: Int) -> Instant { slot < uses.count ? uses[slot] : Instant(nanoseconds: 0) }
+  /// When a request last took the slot's token; nil: none has.
+  func lastUse(_ slot: Int) -> Instant? { slot < uses.count ? uses[slot] : nil }
 
   func update(_ slot: Int, _ update: BearerUpdate, now: Instant) {
     while entries.count <= slot {
       entries.append(nil)
       lines.append([])
-      uses.append(Instant(nanoseconds: 0))
+      uses.append(nil)
     }
     // Updates come in the keeper's order; a session removed and added again begins at generation 1.
     let isAccepted = entries[slot].map { $0.generation == update.generation && $0.isAccepted } ?? false

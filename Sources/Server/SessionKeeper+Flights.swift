@@ -44,7 +44,7 @@ extension SessionKeeper {
     guard sessions[slot].aheadAt == at, sessions[slot].live?.ledger.isRefreshing != true else { return }
     loops.lastUses([slot]) { [self] uses in
       queue.async { [self] in
-        if uses[0] + settings.aheadWindow >= now { goAhead(slot) }
+        if let used = uses[0], used + settings.aheadWindow >= now { goAhead(slot) }
       }
     }
   }

@@ -36,9 +36,9 @@ public final class SessionKeeper: @unchecked Sendable {
   public struct Loops: Sendable {
     /// Gives every loop new knowledge of a slot; nil: it must ask.
     public var publish: @Sendable (_ slot: Int, BearerUpdate?) -> Void = { _, _ in }
-    /// Finds out when any loop last used each of these slots; the answer may come on any queue.
-    public var lastUses: @Sendable (_ slots: [Int], _ answer: @escaping @Sendable ([Instant]) -> Void) -> Void = {
-      $1($0.map { _ in Instant(nanoseconds: 0) })
+    /// Finds out when any loop last used each of these slots, nil: never; the answer may come on any queue.
+    public var lastUses: @Sendable (_ slots: [Int], _ answer: @escaping @Sendable ([Instant?]) -> Void) -> Void = {
+      $1($0.map { _ in nil })
     }
     /// Gives every loop the pools' sessions.
     public var publishPools: @Sendable (SessionPools.Snapshot) -> Void = { _ in }
@@ -372,7 +372,8 @@ public final class SessionKeeper: @unchecked Sendable {
         let now = BootClock.now
         var count = 0
         for (slot, used) in zip(slots, uses) {
-          guard let live = sessions[slot].live, used + settings.idleTime < now, live.canBeLetGo(at: now) else {
+          let isIdle = used.map { $0 + settings.idleTime < now } ?? true
+          guard isIdle, let live = sessions[slot].live, live.canBeLetGo(at: now) else {
             sessions.keep(slot)
             continue
           }

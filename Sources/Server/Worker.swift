@@ -244,8 +244,8 @@ public final class Worker: @unchecked Sendable {
 
   func poolOffset(of count: Int) -> Int { index * (count / loopCount) }
 
-  /// When a request of this loop last took the slot's token; call on the loop.
-  public func lastUse(_ slot: Int) -> Instant { bearers.lastUse(slot) }
+  /// When a request of this loop last took the slot's token, nil where none has; call on the loop.
+  public func lastUse(_ slot: Int) -> Instant? { bearers.lastUse(slot) }
 
   func remember(_ name: String, slot: Int) {
     // Names come from clients; each exists in the store, so the store bounds them. This bounds a store of many.

@@ -194,6 +194,28 @@ private final class Bench: Sendable {
     }
   }
 
+  @Test("A session is refreshed ahead of time if it has been used: one that never was is not, however young the machine")
+  func aheadOnlyIfUsed() throws {
+    for isUsed in [false, true] {
+      let bench = try Bench(lifetime: .seconds(120))
+      let asked = DispatchSemaphore(value: 0)
+      var loops = SessionKeeper.Loops()
+      loops.lastUses = { slots, answer in
+        answer(slots.map { _ in isUsed ? BootClock.now : nil })
+        asked.signal()
+      }
+      bench.keeper.setLoops(loops)
+      #expect(try bench.answer() == .ready(generation: 1))
+      #expect(asked.wait(timeout: .now() + 30) == .success, "it was due at once")
+      // What was decided has been done when the keeper's queue comes to this.
+      let landed = DispatchSemaphore(value: 0)
+      bench.keeper.whenNoFlight { landed.signal() }
+      #expect(landed.wait(timeout: .now() + 30) == .success)
+      #expect(bench.counter.count == (isUsed ? 1 : 0))
+      #expect(try bench.store.load(Bench.name).generation == (isUsed ? 2 : 1))
+    }
+  }
+
   @Test("Waiters share one flight; one too many is refused at once; a failed flight tells all who wait")
   func waiters() throws {
     let bench = try Bench(waitersMax: 3)

@@ -26,7 +26,7 @@ final class SimProcess {
     var stamp: Int?
     /// When a refresh ahead of time is due.
     var aheadAt = Instant.never
-    var lastUse = Instant(nanoseconds: 0)
+    var lastUse: Instant?
     var parked: [UInt64: Answer] = [:]
     var flights = 0
   }
@@ -108,7 +108,7 @@ final class SimProcess {
     world.after(max(due.since(world.now), .zero), self) { [self] in
       let entry = entries[session]
       guard entry.aheadAt == due, !entry.ledger.isRefreshing else { return }
-      if entry.lastUse + Self.aheadWindow >= world.now { goAhead(session) }
+      if let used = entry.lastUse, used + Self.aheadWindow >= world.now { goAhead(session) }
     }
   }
 
