@@ -141,8 +141,8 @@ int main(int argc, char **argv) {
         continue;
       }
       if (end->descriptor < 0) continue;
-      /* Until the connection stands, nothing can be sent on it. */
-      if (move(end) < 0 || move(end->peer) < 0) {
+      /* What waits for this end, until its connection stands too, keeps its peer from being read. */
+      if (move(end) < 0 || (end->pending_bytes > 0 && move(end->peer) < 0)) {
         dismiss(end);
         gone[gone_count++] = end;
       }
