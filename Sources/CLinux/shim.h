@@ -49,6 +49,10 @@ static inline int bearerd_epoll_add(int set, int descriptor, uint32_t events, ui
   return epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event);
 }
 
+static inline int bearerd_epoll_remove(int set, int descriptor) {
+  return epoll_ctl(set, EPOLL_CTL_DEL, descriptor, NULL);
+}
+
 // As epoll_wait(2), recv(2) and send(2). glibc's are points of cancellation: with several threads that costs two atomic
 // operations for each call, and no thread of ours is ever cancelled.
 

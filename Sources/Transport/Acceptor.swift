@@ -15,8 +15,9 @@ public final class Acceptor: LoopMember {
 
   /// Descriptors may come back at any time, and nothing tells: try again after this.
   private static let exhaustionPause = Interval.milliseconds(100)
-  /// Connections taken in one turn, so that a flood does not starve those already here.
-  private static let batchMax = 64
+  /// Of a turn's work at most this part is new connections, so that a flood does not starve those already here. A turn of
+  /// few events takes one: the next turn is near, and to look for more would mostly be in vain.
+  private static let shareOfTurn = 8
 
   /// - Parameter accepted: called on the connection's own loop.
   public init(
@@ -33,31 +34,38 @@ public final class Acceptor: LoopMember {
   public func start() throws(SocketFault) {
     let token = loop.enroll(self)
     self.token = token
-    try loop.watch(socket.descriptor, for: token)
+    try loop.watchListener(socket.descriptor, for: token)
   }
 
   /// No connection is accepted any more; the socket closes with its last owner.
   public func stop() {
-    if let token { loop.dismiss(token) }
-    token = nil
+    guard let token else { return }
+    loop.unwatch(socket.descriptor)
+    loop.dismiss(token)
+    self.token = nil
   }
 
-  public func ready(_ readiness: Readiness) { acceptBatch() }
-  public func deadlinePassed() { acceptBatch() }
-
-  private func acceptBatch() {
-    guard let token else { return }
-    for _ in 0..<Self.batchMax {
-      do throws(SocketFault) {
+  public func ready(_ readiness: Readiness) {
+    do throws(SocketFault) {
+      for _ in 0..<max(1, loop.eventCount / Self.shareOfTurn) {
         guard let descriptor = try socket.accept() else { return }
         handOut(descriptor)
-      } catch {
-        // EMFILE and the like on an edge-triggered listener: no further edge comes (measured).
-        loop.setDeadline(loop.now + Self.exhaustionPause, for: token)
-        return
       }
+    } catch {
+      pause()
     }
-    loop.setDeadline(loop.now, for: token)
+  }
+
+  /// EMFILE and the like: what waits would be told of in every turn.
+  private func pause() {
+    guard let token else { return }
+    loop.unwatch(socket.descriptor)
+    loop.setDeadline(loop.now + Self.exhaustionPause, for: token)
+  }
+
+  public func deadlinePassed() {
+    guard let token else { return }
+    do throws(SocketFault) { try loop.watchListener(socket.descriptor, for: token) } catch { pause() }
   }
 
   private func handOut(_ descriptor: consuming Descriptor) {

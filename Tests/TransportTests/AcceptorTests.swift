@@ -1,5 +1,6 @@
 import CLinux
 import Dispatch
+import FoundationEssentials
 import Glibc
 import Testing
 import Transport
@@ -57,6 +58,7 @@ import Transport
   func stop() throws {
     let running = try RunningLoop()
     let (socket, port) = try listening()
+    let descriptor = socket.descriptor
     let served = Inbox<Bool>()
     let acceptor = try running.run { loop in
       let acceptor = Acceptor(socket, on: loop, handingTo: [loop]) { descriptor, _ in
@@ -68,17 +70,20 @@ import Transport
     }
     let before = try connectedSocket(port: port)
     _ = try served.next()
+    #expect(try isWatched(descriptor))
     try running.run { _ in acceptor.onLoop.stop() }
     let after = try connectedSocket(port: port)
     try running.settle()
     #expect(served.all.count == 1)
     #expect(try running.run { $0.memberCount } == 0)
+    // Or what waits would wake the loop without end.
+    #expect(try !isWatched(descriptor))
     close(before)
     close(after)
   }
 
-  /// Goal: a process that has no descriptor left accepts again once it has, though an edge-triggered listener
-  /// tells nothing. Method: in a process of its own the limit is lowered under what is open, a connection comes,
+  /// Goal: a process that has no descriptor left accepts again once it has, and does not turn for nothing until then
+  /// with a connection that waits. Method: in a process of its own the limit is lowered under what is open, a connection comes,
   /// a second event shows that the listener's turn is over, the limit goes up again.
   @Test("running out of descriptors is survived")
   func exhaustion() async {
@@ -113,6 +118,17 @@ import Transport
       #expect(served.all.isEmpty)
       setrlimit(numericCast(RLIMIT_NOFILE.rawValue), &limit)
       _ = try served.next()
+    }
+  }
+
+  /// Whether any epoll set of this process has it (proc_pid_fdinfo(5)).
+  private func isWatched(_ descriptor: Int32) throws -> Bool {
+    let sets = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fdinfo")
+    return sets.contains { set in
+      // One that was closed meanwhile is nobody's.
+      let text = FileManager.default.contents(atPath: "/proc/self/fdinfo/\(set)").map { String(decoding: $0, as: UTF8.self) }
+      let watched = (text ?? "").split(separator: "\n").filter { $0.hasPrefix("tfd:") }
+      return watched.contains { $0.split(separator: " ").dropFirst().first == "\(descriptor)" }
     }
   }
 
