@@ -246,6 +246,8 @@ final class ClientConnection: LoopMember {
     let isLast = isWhole && run?.requestHead.isPersistent == false && run?.requestHead.minorVersion == 1
     releaseRequest()
     if closes, isLast, !wire.hasPendingOutput, wire.input.isEmpty {
+      // Bytes that have come all the same make a reset of closing, which would overtake what is still to leave.
+      channel.shutdownWriting()
       close()
     } else if closes || worker.isDraining {
       beginLingering()
@@ -313,7 +315,7 @@ final class ClientConnection: LoopMember {
   /// Writes what is left of the last response; false where it cannot.
   private func endSending() -> Bool {
     let sent = wire.bytesSent
-    switch wire.flush() {
+    switch wire.flush(isLast: true) {
     case .failed: return false
     case .blocked:
       if wire.bytesSent > sent { setDeadline(after: worker.timeouts.writeStalled) }

@@ -492,7 +492,7 @@ final class ExchangeRun {
     let closes = closesClient
     if !closes, client.wire.hasPendingOutput, loop.sendsLater(client.token) {
       client.wire.flushLater()
-    } else if case .failed = client.wire.flush() {
+    } else if case .failed = client.wire.flush(isLast: closes) {
       finishRun()
       client.abort(byReset: false)
       return

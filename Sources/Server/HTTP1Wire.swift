@@ -349,11 +349,13 @@ final class HTTP1Wire {
   }
 
   /// Writes what is staged.
-  func flush() -> Flush {
+  ///
+  /// - Parameter isLast: as `Channel.write`.
+  func flush(isLast: Bool = false) -> Flush {
     isFlushDue = false
     while !output.isEmpty {
       guard channel.mayWrite else { return .blocked }
-      switch channel.write(output.readable) {
+      switch channel.write(output.readable, isLast: isLast) {
       case .bytes(let count):
         bytesSent += UInt64(count)
         output.consume(count)

@@ -106,12 +106,18 @@ public final class Channel {
   }
 
   /// Writes once from `buffer` (not empty); fewer bytes than asked may leave.
-  public func write(_ buffer: UnsafeRawBufferPointer) -> IOResult { noted(writeOnce(buffer)) }
+  ///
+  /// - Parameter isLast: `shutdownWriting` follows as soon as all has been taken: then the end leaves in one packet with
+  ///   the bytes before it.
+  public func write(_ buffer: UnsafeRawBufferPointer, isLast: Bool = false) -> IOResult {
+    noted(writeOnce(buffer, isLast: isLast))
+  }
 
-  private func writeOnce(_ buffer: UnsafeRawBufferPointer) -> IOResult {
+  private func writeOnce(_ buffer: UnsafeRawBufferPointer, isLast: Bool) -> IOResult {
     if let tls { return writeTLS(tls, buffer) }
+    let flags = Int32(MSG_NOSIGNAL) | (isLast ? Int32(MSG_MORE) : 0)
     while true {
-      let count = bearerd_send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
+      let count = bearerd_send(descriptor, buffer.baseAddress, buffer.count, flags)
       if let result = outcome(ofSending: buffer.count, count) { return result }
     }
   }

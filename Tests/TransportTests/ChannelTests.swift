@@ -200,6 +200,25 @@ private final class Ends {
     #expect(ends.read(8) == (.bytes(1), [5]))
   }
 
+  @Test(
+    "the last bytes leave with our end, and before the reset that what nobody has read makes of closing",
+    arguments: [false, true])
+  func lastBytes(leavesUnread: Bool) throws {
+    let (listener, port) = try listeningSocket()
+    defer { close(listener) }
+    let far = try connectedSocket(port: port)
+    defer { close(far) }
+    do {
+      let channel = Channel(Descriptor(accept(listener, nil, nil)))
+      if leavesUnread { writeAll(far, [9]) }
+      #expect([UInt8]([1, 2, 3]).withUnsafeBytes { channel.write($0, isLast: true) } == .bytes(3))
+      channel.shutdownWriting()
+    }
+    var bytes = [UInt8](repeating: 0, count: 8)
+    #expect(recv(far, &bytes, 8, 0) == 3 && bytes.prefix(3) == [1, 2, 3])
+    #expect(recv(far, &bytes, 8, 0) <= 0)
+  }
+
   @Test("the descriptor is closed with the channel")
   func closes() throws {
     let (near, far) = try socketPair(nonBlocking: false)
