@@ -42,7 +42,7 @@ public final class TLSClientContext: @unchecked Sendable {
 
   /// What OpenSSL reads at once: the records that fill a large buffer, each with header, padding and tag (RFC 8446 §5.2,
   /// at most 261 bytes). Without room for these every second read fetched a hundred bytes (counted).
-  private static let readAheadBytes = BufferPool.largeBytes / 16_384 * (16_384 + 261) + 8
+  private static let readAheadBytes = BufferPool.largeBytes / Channel.recordBytes * (Channel.recordBytes + 261) + 8
 
   public init(_ settings: TLSClientSettings) throws(TLSContextFault) {
     guard let context = SSL_CTX_new(TLS_client_method()) else {
