@@ -150,6 +150,15 @@ static inline int bearerd_ofd_try_lock(int descriptor) {
   return fcntl(descriptor, F_OFD_SETLK, &lock);
 }
 
+/// Ends the lock for all descriptors of the open file description.
+static inline void bearerd_ofd_unlock(int descriptor) {
+  struct flock lock;
+  memset(&lock, 0, sizeof lock);
+  lock.l_type = F_UNLCK;
+  lock.l_whence = SEEK_SET;
+  (void)fcntl(descriptor, F_OFD_SETLK, &lock);
+}
+
 /// Whether such a lock is held by somebody else: 1 or 0, or -1 with errno.
 static inline int bearerd_ofd_is_locked(int descriptor) {
   struct flock lock;

@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// The right to refresh, add or remove one session, against every thread and process that uses the same store.
 ///
-/// An open-file-description lock: it ends with `release()`, with the value's life, or with the process, in each
-/// case by closing, because only that wakes those who watch the file. Open one for each flight.
+/// An open-file-description lock: it ends with `release()`, with the value's life, or with the process. Open one for each
+/// flight.
 public final class SessionLock: Sendable {
   /// The session it is for.
   public let name: String
@@ -19,9 +19,20 @@ public final class SessionLock: Sendable {
     self.descriptor = Mutex(consume descriptor)
   }
 
+  deinit { release() }
+
   /// Gives the lock up; again is nothing.
+  ///
+  /// By closing, because only that wakes those who watch the file, but not by closing alone: a child of this process has
+  /// the descriptor too until it runs its own program, and would keep the lock for so long.
   public func release() {
-    descriptor.withLock { $0 = nil }
+    descriptor.withLock { descriptor in
+      switch descriptor {
+      case .some(let held): bearerd_ofd_unlock(held.number)
+      case .none: break
+      }
+      descriptor = nil
+    }
   }
 
   public var isHeld: Bool {

@@ -27,6 +27,31 @@ import Testing
     #expect(try one.tryLock("alice") != nil)
   }
 
+  @Test("What is released is free though the descriptor lives on, as in a child that has not begun its own program")
+  func releasedForAll() throws {
+    let directory = TemporaryDirectory()
+    let store = try FileSessionStore(stateDirectory: directory.path)
+    let lock = try store.lock("alice", until: inTime)
+    let held = try #require(descriptor(of: directory.lockPath()))
+    let other = dup(held)
+    defer { close(other) }
+    #expect(try store.tryLock("alice") == nil)
+    lock.release()
+    #expect(fcntl(other, F_GETFD) != -1)
+    #expect(try store.tryLock("alice") != nil)
+  }
+
+  /// This process's own for the file, found as lsof(8) does.
+  private func descriptor(of path: String) -> Int32? {
+    (0..<4096).first { number in
+      var target = [UInt8](repeating: 0, count: 4096)
+      let count = target.withUnsafeMutableBytes {
+        readlink("/proc/self/fd/\(number)", $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)
+      }
+      return count > 0 && String(decoding: target[..<count], as: UTF8.self) == path
+    }
+  }
+
   @Test("The lock's file stays for the next holder, and nothing else is left")
   func neverUnlinked() throws {
     let directory = TemporaryDirectory()
