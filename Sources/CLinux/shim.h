@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/sockios.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -65,6 +67,12 @@ static inline int bearerd_epoll_wait(int set, struct bearerd_ready *into, int ti
     into[i].data = events[i].data.u64;
   }
   return count;
+}
+
+/// Bytes of a TCP socket that have been written and not yet sent; 0 where there is no such count (tcp(7), SIOCOUTQNSD).
+static inline int bearerd_unsent(int descriptor) {
+  int count = 0;
+  return ioctl(descriptor, SIOCOUTQNSD, &count) == 0 ? count : 0;
 }
 
 static inline ssize_t bearerd_recv(int descriptor, void *into, size_t count, int flags) {

@@ -39,13 +39,14 @@ final class ClientConnection: LoopMember {
     case ending
     /// The last response has been written; what still comes is discarded, so that the client can read the response
     /// before a reset (RFC 9112 §9.6).
-    case lingering
+    case lingering(until: Instant)
     case closed
   }
 
   private static let requestsPerTurn = 32
 
-  /// RFC 9112 §9.6 asks for some time; a client that still uploads must see the answer.
+  /// RFC 9112 §9.6 asks for some time; a client that still uploads must see the answer. Again and again, up to
+  /// `write_stalled`, for one that has yet to take some of it from the kernel.
   private static let lingerTime = Interval.seconds(2)
 
   /// How long a connection beyond the limit may wait with its request.
@@ -135,7 +136,9 @@ final class ClientConnection: LoopMember {
     case .serving: run?.clientDeadlinePassed()
     // Without a length the client could take what it has for the whole (I9).
     case .ending: abort(byReset: true)
-    case .lingering, .closed: close()
+    case .lingering(let end):
+      if channel.unsentBytes > 0, loop.now < end { setDeadline(after: Self.lingerTime) } else { close() }
+    case .closed: close()
     }
   }
 
@@ -241,13 +244,11 @@ final class ClientConnection: LoopMember {
   ///   - closes: the connection cannot go on.
   ///   - isWhole: all of the request was received.
   func exchangeEnded(closes: Bool, isWhole: Bool) {
-    // A client that said that this request was its last has nothing to send that a reset could overtake. (One of
+    // A client that said that this request was its last has little to send that a reset could overtake. (One of
     // HTTP/1.0 that said nothing may.)
     let isLast = isWhole && run?.requestHead.isPersistent == false && run?.requestHead.minorVersion == 1
     releaseRequest()
-    if closes, isLast, !wire.hasPendingOutput, wire.input.isEmpty {
-      // Bytes that have come all the same make a reset of closing, which would overtake what is still to leave.
-      channel.shutdownWriting()
+    if closes, isLast, hasSentAll() {
       close()
     } else if closes || worker.isDraining {
       beginLingering()
@@ -257,6 +258,14 @@ final class ClientConnection: LoopMember {
       // A pipelined request may be here already.
       if channel.mayRead || !wire.input.isEmpty { loop.again(token) }
     }
+  }
+
+  /// Ends our side; whether a client of this machine has all of the response then. To others it may be on its way, and some
+  /// old ones send an empty line behind their content, which makes a reset of closing (RFC 9112 §2.2, §9.6).
+  private func hasSentAll() -> Bool {
+    if isRemote || wire.hasPendingOutput || !wire.input.isEmpty { return false }
+    channel.shutdownWriting()
+    return channel.unsentBytes == 0
   }
 
   private func releaseRequest() {
@@ -321,7 +330,7 @@ final class ClientConnection: LoopMember {
       if wire.bytesSent > sent { setDeadline(after: worker.timeouts.writeStalled) }
     case .done:
       channel.shutdownWriting()
-      state = .lingering
+      state = .lingering(until: loop.now + worker.timeouts.writeStalled)
       setDeadline(after: Self.lingerTime)
     }
     return true

@@ -15,9 +15,11 @@ public final class Acceptor: LoopMember {
 
   /// Descriptors may come back at any time, and nothing tells: try again after this.
   private static let exhaustionPause = Interval.milliseconds(100)
-  /// Of a turn's work at most this part is new connections, so that a flood does not starve those already here. A turn of
-  /// few events takes one: the next turn is near, and to look for more would mostly be in vain.
-  private static let shareOfTurn = 8
+  /// A turn takes one connection for each such time since the turn before: where turns are short the next one is near, and
+  /// a look for more would mostly be in vain; where they are long, with large transfers, nobody waits for many of them.
+  private static let connectionTime = Interval.microseconds(100)
+  /// So that a flood does not starve those already here.
+  private static let batchMax: Int64 = 64
 
   /// - Parameter accepted: called on the connection's own loop.
   public init(
@@ -47,7 +49,8 @@ public final class Acceptor: LoopMember {
 
   public func ready(_ readiness: Readiness) {
     do throws(SocketFault) {
-      for _ in 0..<max(1, loop.eventCount / Self.shareOfTurn) {
+      let due = loop.turnInterval.nanoseconds / Self.connectionTime.nanoseconds
+      for _ in 0..<min(max(due, 1), Self.batchMax) {
         guard let descriptor = try socket.accept() else { return }
         handOut(descriptor)
       }

@@ -107,8 +107,8 @@ public final class Channel {
 
   /// Writes once from `buffer` (not empty); fewer bytes than asked may leave.
   ///
-  /// - Parameter isLast: `shutdownWriting` follows as soon as all has been taken: then the end leaves in one packet with
-  ///   the bytes before it.
+  /// - Parameter isLast: `shutdownWriting` follows as soon as all has been taken: over plain TCP the end then leaves in one
+  ///   packet with the bytes before it.
   public func write(_ buffer: UnsafeRawBufferPointer, isLast: Bool = false) -> IOResult {
     noted(writeOnce(buffer, isLast: isLast))
   }
@@ -183,6 +183,9 @@ public final class Channel {
     ERR_clear_error()
     _ = Glibc.shutdown(descriptor, Int32(SHUT_WR))
   }
+
+  /// Bytes that were written and have not been sent, because the peer takes no more for now: a reset would drop them.
+  public var unsentBytes: Int { Int(bearerd_unsent(descriptor)) }
 
   /// From here on closing sends RST.
   public func resetOnClose() { SocketOptions.resetOnClose(descriptor) }

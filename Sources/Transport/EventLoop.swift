@@ -61,8 +61,9 @@ public final class EventLoop: @unchecked Sendable {
   private var freeIndices: [UInt32] = []
   private var deadlines = DeadlineHeap<MemberToken>()
   private var timerArmedFor = Instant.never
-  /// Events that the present turn serves.
-  public private(set) var eventCount = 0
+  private var turnBegan: Instant
+  /// From the beginning of the turn before this one to its own, what it waited for events included.
+  public private(set) var turnInterval = Interval.zero
   private var postponed: [MemberToken] = []
   private var resumed: [MemberToken] = []
   /// Several events came together, and are being served.
@@ -96,6 +97,7 @@ public final class EventLoop: @unchecked Sendable {
     timerDescriptor = Descriptor(try checked(bearerd_timerfd(), "timerfd_create"))
     wakeDescriptor = Descriptor(try checked(bearerd_eventfd(), "eventfd"))
     now = Instant(nanoseconds: bearerd_boottime())
+    turnBegan = now
     events = .allocate(capacity: Int(BEARERD_READY_MAX))
     _ = try checked(
       bearerd_epoll_add(epollDescriptor.raw, timerDescriptor.raw, bearerd_EPOLLIN, Self.timerToken), "epoll_ctl")
@@ -267,6 +269,8 @@ public final class EventLoop: @unchecked Sendable {
       // Who has work left over does not wait.
       let count = postponed.isEmpty ? linger() : bearerd_epoll_wait(epollDescriptor.raw, events, 0)
       now = Instant(nanoseconds: bearerd_boottime())
+      turnInterval = now.since(turnBegan)
+      turnBegan = now
       if count > 1 { for position in 0..<Int(count) { announce(events[position]) } }
       serve(events, count: max(0, Int(count)))
       resumePostponed()
@@ -289,7 +293,6 @@ public final class EventLoop: @unchecked Sendable {
   }
 
   private func serve(_ events: UnsafeMutablePointer<bearerd_ready>, count: Int) {
-    eventCount = count
     isGathering = count > 1
     for position in 0..<count {
       deliver(events[position])

@@ -54,6 +54,50 @@ import Transport
     #expect(try served.next(150).count == 150)
   }
 
+  @Test("where turns are long, all that wait are accepted in a few of them")
+  func longTurns() throws {
+    let running = try RunningLoop()
+    let (socket, port) = try listening()
+    let served = Inbox<Int>()
+    let worker = Worker()
+    var clients: [Int32] = []
+    defer { for client in clients { close(client) } }
+    for _ in 0..<40 { clients.append(try connectedSocket(port: port)) }
+    try running.run { loop in
+      let acceptor = Acceptor(socket, on: loop, handingTo: [loop]) { [worker] descriptor, _ in
+        _ = consume descriptor
+        served.put(worker.turns)
+      }
+      worker.begin(on: loop)
+      try acceptor.start()
+    }
+    #expect(try served.next(40).max() ?? .max <= 3)
+    try running.run { _ in worker.end() }
+  }
+
+  /// Keeps each turn of its loop busy for 10 ms at the least.
+  private final class Worker: LoopMember, @unchecked Sendable {
+    private(set) var turns = 0
+    private var token = MemberToken.unassigned
+    private var loop: EventLoop?
+
+    func begin(on loop: EventLoop) {
+      self.loop = loop
+      token = loop.enroll(self)
+      loop.again(token)
+    }
+
+    func end() { loop?.dismiss(token) }
+
+    func ready(_ readiness: Readiness) {
+      turns += 1
+      usleep(10_000)
+      loop?.again(token)
+    }
+
+    func deadlinePassed() {}
+  }
+
   @Test("after stop none is accepted, and the loop keeps nothing")
   func stop() throws {
     let running = try RunningLoop()
