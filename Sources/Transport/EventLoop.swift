@@ -35,7 +35,7 @@ extension LoopMember {
 ///
 /// Everything a loop owns is touched on its queue alone, so the request path has no lock. Readiness comes in
 /// batches: a dispatch source per descriptor costs 26 µs of CPU per small proxied request, this 10.8, a bare
-/// epoll loop 10.2 (measured, 64 connections). Descriptors are registered once, edge-triggered.
+/// epoll loop 10.2 (measured, 64 connections). Descriptors are registered once: connections edge-triggered, listeners not.
 public final class EventLoop: @unchecked Sendable {
   public let index: Int
   public let queue: DispatchQueue
