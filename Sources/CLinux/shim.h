@@ -69,12 +69,6 @@ static inline int bearerd_epoll_wait(int set, struct bearerd_ready *into, int ti
   return count;
 }
 
-/// Bytes of a TCP socket that have been written and not yet sent; 0 where there is no such count (tcp(7), SIOCOUTQNSD).
-static inline int bearerd_unsent(int descriptor) {
-  int count = 0;
-  return ioctl(descriptor, SIOCOUTQNSD, &count) == 0 ? count : 0;
-}
-
 static inline ssize_t bearerd_recv(int descriptor, void *into, size_t count, int flags) {
   return syscall(SYS_recvfrom, descriptor, into, count, flags, NULL, NULL);
 }
@@ -127,6 +121,12 @@ static inline int bearerd_accept(int listener) {
   return accept4(listener, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
+/// Bytes of a TCP socket that have been written and not yet sent; 0 where there is no such count (tcp(7), SIOCOUTQNSD).
+static inline int bearerd_unsent(int descriptor) {
+  int count = 0;
+  return ioctl(descriptor, SIOCOUTQNSD, &count) == 0 ? count : 0;
+}
+
 /// The uid of the peer of a Unix socket, or -1 (SO_PEERCRED, unix(7)).
 static inline int64_t bearerd_peer_uid(int descriptor) {
   struct {
@@ -148,31 +148,30 @@ static inline int bearerd_allocate(int descriptor, off_t count) {
   return errno == 0 ? 0 : -1;
 }
 
-/// Takes an exclusive open-file-description lock on the whole file without waiting: 0, or -1 with errno
-/// EAGAIN where somebody else holds it. Closing the descriptor (or dying) releases it.
-static inline int bearerd_ofd_try_lock(int descriptor) {
+static inline struct flock bearerd_whole_file(short type) {
   struct flock lock;
   memset(&lock, 0, sizeof lock);
-  lock.l_type = F_WRLCK;
+  lock.l_type = type;
   lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+/// Takes an exclusive open-file-description lock on the whole file without waiting: 0, or -1 with errno
+/// EAGAIN where somebody else holds it. Closing the last descriptor (or dying) releases it.
+static inline int bearerd_ofd_try_lock(int descriptor) {
+  struct flock lock = bearerd_whole_file(F_WRLCK);
   return fcntl(descriptor, F_OFD_SETLK, &lock);
 }
 
 /// Ends the lock for all descriptors of the open file description.
 static inline void bearerd_ofd_unlock(int descriptor) {
-  struct flock lock;
-  memset(&lock, 0, sizeof lock);
-  lock.l_type = F_UNLCK;
-  lock.l_whence = SEEK_SET;
+  struct flock lock = bearerd_whole_file(F_UNLCK);
   (void)fcntl(descriptor, F_OFD_SETLK, &lock);
 }
 
 /// Whether such a lock is held by somebody else: 1 or 0, or -1 with errno.
 static inline int bearerd_ofd_is_locked(int descriptor) {
-  struct flock lock;
-  memset(&lock, 0, sizeof lock);
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
+  struct flock lock = bearerd_whole_file(F_WRLCK);
   if (fcntl(descriptor, F_OFD_GETLK, &lock) != 0) return -1;
   return lock.l_type != F_UNLCK;
 }

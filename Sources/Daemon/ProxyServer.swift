@@ -323,7 +323,13 @@ public final class ProxyServer: @unchecked Sendable {
 private final class LatestUses: Sendable {
   private let latest: Mutex<[Instant?]>
   init(_ count: Int) { latest = Mutex(Array(repeating: nil, count: count)) }
-  func note(_ uses: [Instant?]) { latest.withLock { $0 = zip($0, uses).map { [$0, $1].compactMap(\.self).max() } } }
+  func note(_ uses: [Instant?]) {
+    latest.withLock { latest in
+      for (index, used) in uses.enumerated() {
+        if let used { latest[index] = max(latest[index] ?? used, used) }
+      }
+    }
+  }
   var instants: [Instant?] { latest.withLock { $0 } }
 }
 

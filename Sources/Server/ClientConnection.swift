@@ -248,9 +248,13 @@ final class ClientConnection: LoopMember {
     // HTTP/1.0 that said nothing may.)
     let isLast = isWhole && run?.requestHead.isPersistent == false && run?.requestHead.minorVersion == 1
     releaseRequest()
-    if closes, isLast, hasSentAll() {
-      close()
-    } else if closes || worker.isDraining {
+    if closes, isLast, !isRemote, !wire.hasPendingOutput, wire.input.isEmpty {
+      // All the same some old clients send an empty line behind their content (RFC 9112 §2.2), which makes a reset of
+      // closing. One on this machine has what has been sent; to others it may be on its way.
+      channel.shutdownWriting()
+      if channel.unsentBytes == 0 { return close() }
+    }
+    if closes || worker.isDraining {
       beginLingering()
     } else {
       state = .idle
@@ -258,14 +262,6 @@ final class ClientConnection: LoopMember {
       // A pipelined request may be here already.
       if channel.mayRead || !wire.input.isEmpty { loop.again(token) }
     }
-  }
-
-  /// Ends our side; whether a client of this machine has all of the response then. To others it may be on its way, and some
-  /// old ones send an empty line behind their content, which makes a reset of closing (RFC 9112 §2.2, §9.6).
-  private func hasSentAll() -> Bool {
-    if isRemote || wire.hasPendingOutput || !wire.input.isEmpty { return false }
-    channel.shutdownWriting()
-    return channel.unsentBytes == 0
   }
 
   private func releaseRequest() {

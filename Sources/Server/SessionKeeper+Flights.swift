@@ -44,9 +44,14 @@ extension SessionKeeper {
     guard sessions[slot].aheadAt == at, sessions[slot].live?.ledger.isRefreshing != true else { return }
     loops.lastUses([slot]) { [self] uses in
       queue.async { [self] in
-        if let used = uses[0], used + settings.aheadWindow >= now { goAhead(slot) }
+        if Self.isRecent(uses[0], settings.aheadWindow, at: now) { goAhead(slot) }
       }
     }
+  }
+
+  /// - Parameter used: nil where there was no use.
+  static func isRecent(_ used: Instant?, _ window: Interval, at now: Instant) -> Bool {
+    used.map { $0 + window >= now } ?? false
   }
 
   /// `bearerd session refresh`: refreshes now whatever the expiry.

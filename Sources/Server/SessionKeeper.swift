@@ -372,8 +372,9 @@ public final class SessionKeeper: @unchecked Sendable {
         let now = BootClock.now
         var count = 0
         for (slot, used) in zip(slots, uses) {
-          let isIdle = used.map { $0 + settings.idleTime < now } ?? true
-          guard isIdle, let live = sessions[slot].live, live.canBeLetGo(at: now) else {
+          guard let live = sessions[slot].live, !Self.isRecent(used, settings.idleTime, at: now),
+            live.canBeLetGo(at: now)
+          else {
             sessions.keep(slot)
             continue
           }

@@ -41,7 +41,7 @@ public final class TLSClientContext: @unchecked Sendable {
   private let resumable = ResumableSessions()
 
   /// What OpenSSL reads at once: the records that fill a large buffer, each with header, padding and tag (RFC 8446 §5.2,
-  /// at most 261 bytes). Without room for these every second read fetched a hundred bytes (counted).
+  /// at most 261 bytes), and the bytes by which it aligns them. Without room for these every second read fetched a hundred bytes (counted).
   private static let readAheadBytes = BufferPool.largeBytes / Channel.recordBytes * (Channel.recordBytes + 261) + 8
 
   public init(_ settings: TLSClientSettings) throws(TLSContextFault) {
