@@ -7,8 +7,9 @@ import Transport
 /// Moving bytes: the client's content to the upstream, the response to the client, each no faster than the other
 /// side takes it.
 extension ExchangeRun {
-  /// A turn moves at most this often before others are served: about 2 MiB with large buffers.
+  /// A turn moves at most this often, and not much more than this, before others are served.
   private static let roundsMax = 32
+  private static let turnBytesMax: UInt64 = 2 << 20
 
   /// Does all that can be done now, and sets the deadlines for what cannot.
   ///
@@ -18,9 +19,11 @@ extension ExchangeRun {
   func advance(_ client: ClientConnection) {
     guard exchange != nil else { return }
     let serial = serial
+    let before = client.wire.bytesMoved
     for round in 1...Self.roundsMax {
       // More than a small exchange: others need not wait for it with what they have to send.
       if round == 3 { loop.sendGathered() }
+      if client.wire.bytesMoved - before >= Self.turnBytesMax { break }
       guard self.serial == serial else { return }
       if let upstream {
         if !pump(client, upstream) { return }

@@ -23,16 +23,22 @@ final class HTTP1Wire {
   /// The last read filled its buffer: the next one may take a large one.
   private var isBulk = false
 
+  private var hasWideWindow = false
+
   /// The peer has ended its side: by FIN, over TLS by close_notify.
   private(set) var endedInOrder = false
 
   private(set) var bytesSent: UInt64 = 0
   private(set) var bytesReceived: UInt64 = 0
+  var bytesMoved: UInt64 { bytesSent + bytesReceived }
   /// The channel took nothing of the content last offered.
   private var isOfferRefused = false
 
   /// Less content than this is not worth the two descriptors of a pipe.
   private static let splicedMin: UInt64 = 256 * 1024
+
+  /// What a connection has brought before it may have a wide receive window: large content only comes this far.
+  private static let widenedAfter: UInt64 = 4 << 20
 
   /// Content up to this joins what is staged, so that a head and a small body leave in one write.
   private static let joinedMax = 4096

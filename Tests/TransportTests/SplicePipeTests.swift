@@ -90,4 +90,21 @@ import Transport
     pool.giveBack(lent.removeLast())
     #expect(pool.borrow() != nil)
   }
+
+  @Test("eight pipes are wide, kept ones are lent before others, and one that was lost is made anew")
+  func width() throws {
+    let lent = try (0..<10).map { _ in try #require(pool.borrow()) }
+    #expect(lent.map(\.capacity) == Array(repeating: 1 << 20, count: 8) + [256 << 10, 256 << 10])
+    pool.giveBack(lent[0])
+    pool.giveBack(lent[9])
+    #expect(pool.borrow() === lent[0])
+    #expect(pool.borrow() === lent[9])
+    let (from, source) = try ends()
+    defer { close(source) }
+    writeAll(source, [1])
+    from.note(.readable)
+    #expect(from.take(into: lent[3], max: 1) == .bytes(1))
+    pool.giveBack(lent[3])
+    #expect(try #require(pool.borrow()).capacity == 1 << 20)
+  }
 }
