@@ -54,6 +54,8 @@ final class HTTP1Wire {
   func release() {
     giveBackInput()
     giveBackOutput()
+    if hasWideWindow { buffers.giveBackWindow() }
+    hasWideWindow = false
   }
 
   // MARK: receiving
@@ -100,6 +102,7 @@ final class HTTP1Wire {
       input.produced(count)
       bytesReceived += UInt64(count)
       isBulk = count == room
+      if isBulk { widenWindow() }
       return .bytes
     case .wouldBlock:
       releaseEmptyInput()
@@ -112,6 +115,15 @@ final class HTTP1Wire {
       releaseEmptyInput()
       return .failed(fault)
     }
+  }
+
+  /// A sender whose bytes all fit the window pushes them by itself. Otherwise each acknowledgement of ours lets it send,
+  /// and over loopback in our own time: over TLS, where bytes wait to be deciphered, that was 0.15 of a download's CPU
+  /// (by turns); in plaintext nothing.
+  private func widenWindow() {
+    guard channel.isTLS, !hasWideWindow, bytesReceived >= Self.widenedAfter, buffers.lendWindow() else { return }
+    hasWideWindow = true
+    channel.widenReceiveWindow()
   }
 
   private func prepareInput() {

@@ -1,6 +1,7 @@
 public import HTTPSyntax
 
-/// Buffers of two sizes that a loop lends to its connections: an idle connection holds none.
+/// Buffers of two sizes that a loop lends to its connections: an idle connection holds none. And wide receive windows,
+/// which are buffers too, the kernel's.
 ///
 /// Owned by one loop. What comes back is kept up to a bound, so that memory follows load down again (I12).
 public final class BufferPool {
@@ -19,6 +20,9 @@ public final class BufferPool {
   /// Those that are here to be lent.
   public var keptCount: Int { ordinary.count + large.count }
 
+  /// Receive windows of 4 MiB (`SocketOptions.widenReceiveWindow`) that may still be lent (I12).
+  private var windowsLeft = 8
+
   public init(ordinaryKeptMax: Int = 128, largeKeptMax: Int = 16) {
     ordinary = FreeList(bytes: Self.ordinaryBytes, countMax: ordinaryKeptMax)
     large = FreeList(bytes: Self.largeBytes, countMax: largeKeptMax)
@@ -33,6 +37,15 @@ public final class BufferPool {
     lentBytes += Self.largeBytes
     return large.take() ?? ByteBuffer(capacity: Self.largeBytes)
   }
+
+  /// Whether a connection may have a wide receive window, until it closes: `giveBackWindow` then.
+  public func lendWindow() -> Bool {
+    if windowsLeft == 0 { return false }
+    windowsLeft -= 1
+    return true
+  }
+
+  public func giveBackWindow() { windowsLeft += 1 }
 
   /// The smaller that holds `count` bytes; beyond the large ones it is made for them.
   public func borrow(_ count: Int) -> ByteBuffer {

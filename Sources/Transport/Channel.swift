@@ -187,6 +187,9 @@ public final class Channel {
   /// Bytes that were written and have not been sent, because the peer takes no more for now: a reset would drop them.
   public var unsentBytes: Int { Int(bearerd_unsent(descriptor)) }
 
+  /// As `SocketOptions.widenReceiveWindow`.
+  public func widenReceiveWindow() { SocketOptions.widenReceiveWindow(descriptor) }
+
   /// From here on closing sends RST.
   public func resetOnClose() { SocketOptions.resetOnClose(descriptor) }
 

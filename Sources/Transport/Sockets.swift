@@ -254,6 +254,17 @@ public enum SocketOptions {
     setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, 4)
   }
 
+  /// Lets the peer send some 4 MiB ahead, or what half of net.ipv4.tcp_rmem's maximum allows, until the connection ends.
+  ///
+  /// SO_RCVLOWAT widens the receive buffer to what has to fit (tcp_set_rcvlowat, since Linux 4.18) and leaves the kernel's
+  /// own tuning on, which SO_RCVBUF would end. It is one again at once: no byte is kept waiting for others.
+  public static func widenReceiveWindow(_ descriptor: Int32) {
+    for bytes: Int32 in [4 << 20, 1] {
+      var least = bytes
+      setsockopt(descriptor, SOL_SOCKET, SO_RCVLOWAT, &least, 4)
+    }
+  }
+
   /// Close sends RST: the only way an HTTP/1.0 client can learn that a body was cut (I9).
   public static func resetOnClose(_ descriptor: Int32) {
     var linger = linger(l_onoff: 1, l_linger: 0)

@@ -49,6 +49,34 @@ import Testing
     try daemon.finish()
   }
 
+  /// Bytes that wait in the kernel for the daemon, on each of its connections to `port`.
+  private func waiting(from port: UInt16) throws -> [Int] {
+    let remote = String(format: "0100007F:%04X", Int(port))
+    // The kernel gives it in pieces: what reads once has the first.
+    let table = try #require(try FileHandle(forReadingAtPath: "/proc/net/tcp")?.readToEnd())
+    return String(decoding: table, as: UTF8.self).split(separator: "\n").compactMap { line in
+      let fields = line.split(separator: " ")
+      return fields[2] == remote ? fields[4].split(separator: ":").last.flatMap { Int($0, radix: 16) } : nil
+    }
+  }
+
+  @Test("An upstream that brings much over TLS may send ahead, and what came ahead arrives")
+  func wideWindow() throws {
+    let (scene, daemon) = try started()
+    let client = try RawClient(port: daemon.port)
+    client.send("GET /download?bytes=60000000 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    let first = client.receive(count: 12_000_000)
+    #expect(first.starts(with: "HTTP/1.1 200 ".utf8))
+    // It reads no more: what the kernels hold by and by fills up, the window at last.
+    let maximum = try #require(
+      String(contentsOfFile: "/proc/sys/net/ipv4/tcp_rmem", encoding: .utf8).split(whereSeparator: \.isWhitespace).last)
+    let wanted = min(4 << 20, try #require(Int(maximum)) / 2) / 4 * 3
+    #expect(try eventually { try waiting(from: scene.server.tlsPort).contains { $0 > wanted } })
+    let head = try #require(first.firstRange(of: Array("\r\n\r\n".utf8)))
+    #expect(first.count + client.receive().text.utf8.count == head.upperBound + 60_000_000)
+    try daemon.finish()
+  }
+
   @Test("Events arrive one by one, long before the stream ends")
   func events() throws {
     let (_, daemon) = try started()

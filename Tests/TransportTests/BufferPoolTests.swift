@@ -104,4 +104,13 @@ import Transport
     pool.giveBack(lent)
     #expect(pool.lentBytes == 0 && pool.keptCount == 1)
   }
+
+  @Test("eight wide receive windows are lent at a time (I12)")
+  func windows() {
+    let pool = BufferPool()
+    #expect((0..<10).map { _ in pool.lendWindow() } == Array(repeating: true, count: 8) + [false, false])
+    pool.giveBackWindow()
+    #expect(pool.lendWindow())
+    #expect(!pool.lendWindow())
+  }
 }

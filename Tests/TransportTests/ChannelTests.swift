@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 import Testing
 import Transport
@@ -121,6 +122,32 @@ private final class Ends {
     #expect(result == .failed(.socket(ECONNRESET)))
     #expect(IOFault.socket(ECONNRESET).isReset && IOFault.socket(EPIPE).isReset)
     #expect(!IOFault.socket(EIO).isReset && !IOFault.truncated.isReset && !IOFault.tls.isReset)
+  }
+
+  private func option(_ name: Int32, of descriptor: Int32) -> Int32 {
+    var value: Int32 = 0
+    var length: socklen_t = 4
+    #expect(getsockopt(descriptor, SOL_SOCKET, name, &value, &length) == 0)
+    return value
+  }
+
+  @Test("a wide receive window holds megabytes, and a single byte is still told of")
+  func wideWindow() throws {
+    let (listener, port) = try listeningSocket()
+    defer { close(listener) }
+    let channel = Channel(Descriptor(try connectedSocket(port: port)))
+    let far = accept(listener, nil, nil)
+    defer { close(far) }
+    let before = option(SO_RCVBUF, of: channel.descriptor)
+    channel.widenReceiveWindow()
+    let maximum = try #require(
+      String(contentsOfFile: "/proc/sys/net/ipv4/tcp_rmem", encoding: .utf8).split(whereSeparator: \.isWhitespace).last)
+    let wanted = min(4 << 20, try #require(Int32(maximum)) / 2)
+    #expect(before < wanted && option(SO_RCVBUF, of: channel.descriptor) >= wanted)
+    #expect(option(SO_RCVLOWAT, of: channel.descriptor) == 1)
+    #expect(writeAll(far, [7]))
+    var waiting = pollfd(fd: channel.descriptor, events: Int16(POLLIN), revents: 0)
+    #expect(poll(&waiting, 1, 5000) == 1)
   }
 
   @Test("a channel told to reset on close does")
