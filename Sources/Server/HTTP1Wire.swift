@@ -20,7 +20,7 @@ final class HTTP1Wire {
   private var sending = MessageFraming.none
   /// Content bytes left of the chunk whose header has been staged.
   private var announced = 0
-  /// The last read filled its buffer: the next one may take a large one.
+  /// The last read filled its buffer, or would have filled an ordinary one: the next one may take a large one.
   private var isBulk = false
 
   private var hasWideWindow = false
@@ -101,7 +101,7 @@ final class HTTP1Wire {
     case .bytes(let count):
       input.produced(count)
       bytesReceived += UInt64(count)
-      isBulk = count == room
+      isBulk = count == room || count >= BufferPool.ordinaryBytes
       if isBulk { widenWindow() }
       return .bytes
     case .wouldBlock:

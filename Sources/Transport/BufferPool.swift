@@ -7,8 +7,7 @@ public import HTTPSyntax
 public final class BufferPool {
   /// Small exchanges: head and body of most requests fit.
   public static let ordinaryBytes = 16 * 1024
-  /// The longest head (`HeadLimits` keeps its offsets within sixteen bits) and bulk bodies: four full TLS records
-  /// (RFC 8446 §5.1). One byte less, and each fourth record was read in two parts: 3 % of the CPU of a download.
+  /// The longest head (`HeadLimits` keeps its offsets within sixteen bits), and bulk bodies.
   public static let largeBytes = 65_536
 
   private var ordinary: FreeList
