@@ -7,7 +7,8 @@ import Transport
 /// Moving bytes: the client's content to the upstream, the response to the client, each no faster than the other
 /// side takes it.
 extension ExchangeRun {
-  /// A turn moves at most this often, and not much more than this, before others are served.
+  /// One call moves at most this often, and not much more than this, before others are served. An event of either side and
+  /// what was left over make three calls in a turn of the loop at most.
   private static let roundsMax = 32
   private static let turnBytesMax: UInt64 = 2 << 20
 

@@ -76,6 +76,8 @@ public final class EventLoop: @unchecked Sendable {
     var generation: UInt32 = 0
     /// What came in this turn and `ready` has yet to tell.
     var announced: Readiness = []
+    /// It has a place among those whose turn comes again.
+    var isPostponed = false
     var deadline = Instant.never
     /// The earliest heap entry of this place, whoever had it then; a later deadline waits for it and is then entered
     /// again. So the heap grows with the places, not with the connections that have come and gone.
@@ -205,6 +207,7 @@ public final class EventLoop: @unchecked Sendable {
     members[Int(token.index)].occupant = nil
     members[Int(token.index)].generation &+= 1
     members[Int(token.index)].announced = []
+    members[Int(token.index)].isPostponed = false
     members[Int(token.index)].deadline = .never
     freeIndices.append(token.index)
   }
@@ -228,8 +231,12 @@ public final class EventLoop: @unchecked Sendable {
   }
 
   /// Calls the member's `ready` with nothing new once others have had their turn: for work cut off for fairness,
-  /// because an edge that was not drained does not come again.
-  public func again(_ token: MemberToken) { postponed.append(token) }
+  /// because an edge that was not drained does not come again. However often it is asked for, it is one call.
+  public func again(_ token: MemberToken) {
+    guard isCurrent(token), !members[Int(token.index)].isPostponed else { return }
+    members[Int(token.index)].isPostponed = true
+    postponed.append(token)
+  }
 
   /// Whether the member's `sendNow` will be called in this turn, when others that have an event have been served too;
   /// false: nothing else is at hand, so it sends now.
@@ -305,7 +312,10 @@ public final class EventLoop: @unchecked Sendable {
   private func resumePostponed() {
     if postponed.isEmpty { return }
     swap(&postponed, &resumed)
-    for token in resumed where isCurrent(token) { members[Int(token.index)].occupant?.ready([]) }
+    for token in resumed where isCurrent(token) {
+      members[Int(token.index)].isPostponed = false
+      members[Int(token.index)].occupant?.ready([])
+    }
     resumed.removeAll(keepingCapacity: true)
   }
 
