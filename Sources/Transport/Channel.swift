@@ -40,6 +40,8 @@ public final class Channel {
   private var fault: IOFault?
   /// TLS: how a read ended that had bytes to tell of first.
   private var deferred: IOResult?
+  /// TLS: the last read may have left bytes in the kernel, whose edge does not come again.
+  private var mayHaveLeft = false
 
   public init(_ descriptor: consuming Descriptor) {
     self.descriptor = descriptor.raw
@@ -56,8 +58,8 @@ public final class Channel {
 
   public var isTLS: Bool { tls != nil }
 
-  /// What has been read may not be all that is here. Over TLS, which reads ahead, only what OpenSSL holds counts.
-  public var mayHaveMore: Bool { tls.map { deferred != nil || SSL_has_pending($0) == 1 } ?? mayRead }
+  /// What has been read may not be all that is here.
+  public var mayHaveMore: Bool { tls.map { deferred != nil || mayHaveLeft || SSL_has_pending($0) == 1 } ?? mayRead }
 
   public func note(_ readiness: Readiness) {
     if !readiness.isDisjoint(with: [.readable, .peerShutdown, .hangup, .error]) { mayRead = true }
@@ -258,7 +260,14 @@ public final class Channel {
       deferred = nil
       return found
     }
+    // OpenSSL asks for as much as its buffer holds where nothing is in it, and for no more than a record's rest otherwise.
+    let beganEmpty = SSL_has_pending(tls) == 0
+    let before = BIO_number_read(SSL_get_rbio(tls))
     let room = min(buffer.count, Self.recordsMax * Self.recordBytes)
+    defer {
+      let asked = UInt64(TLSClientContext.readAheadBytes - TLSClientContext.alignmentBytes)
+      mayHaveLeft = mayRead && !(beganEmpty && BIO_number_read(SSL_get_rbio(tls)) - before < asked)
+    }
     var filled = 0
     repeat {
       switch readRecord(tls, UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<room])) {

@@ -43,7 +43,8 @@ public final class TLSClientContext: @unchecked Sendable {
   /// What OpenSSL reads at once: the records of one read of ours, each with header, padding and tag (RFC 8446 §5.2, at most
   /// 261 bytes), and the bytes by which it aligns them. Without room for these every second read fetched a hundred bytes
   /// (counted).
-  private static let readAheadBytes = Channel.recordsMax * (Channel.recordBytes + 261) + 8
+  static let readAheadBytes = Channel.recordsMax * (Channel.recordBytes + 261) + alignmentBytes
+  static let alignmentBytes = 8
 
   public init(_ settings: TLSClientSettings) throws(TLSContextFault) {
     guard let context = SSL_CTX_new(TLS_client_method()) else {

@@ -1,8 +1,9 @@
 import COpenSSL
 import Chronology
+import FoundationEssentials
 import Glibc
 import Testing
-import Transport
+@testable import Transport
 
 /// An authority whose certificate lies in a file, and what clients need to trust it.
 private final class Trust: @unchecked Sendable {
@@ -110,6 +111,60 @@ private func failure<Success>(_ result: Result<Success, ConnectFault>) -> Connec
       .get()
     #expect(end.bytes == bytes)
     #expect(end.how == .endOfStream)
+  }
+
+  @Test("bytes behind what was read are not overlooked, whether OpenSSL has them or the kernel", arguments: 1...24)
+  func bytesBehind(reads: Int) throws {
+    let records = reads * Channel.recordsMax
+    let server = try server { peer in
+      peer.write(peer.read())
+      _ = peer.read()
+      peer.write([UInt8](repeating: 7, count: records * Channel.recordBytes))
+      peer.write([8])
+      _ = peer.read()
+    }
+    let context = try trust.client()
+    let channel = Channel(Descriptor(try connectedSocket(port: server.port)))
+    channel.startTLS(try context.makeSession(host: "origin.example"))
+    #expect(channel.continueHandshake() == .done)
+    var bytes = [UInt8](repeating: 1, count: BufferPool.largeBytes)
+    #expect(bytes.prefix(1).withUnsafeBytes { channel.write($0) } == .bytes(1))
+    // Tickets come before it.
+    #expect(bytes.withUnsafeMutableBytes { channel.read(into: $0) } == .bytes(1))
+    // All of the rest has come before any of it is read, and its edge with it.
+    channel.widenReceiveWindow()
+    #expect(bytes.prefix(1).withUnsafeBytes { channel.write($0) } == .bytes(1))
+    var waiting: Int32 = 0
+    let deadline = Date().addingTimeInterval(20)
+    while waiting < records * (Channel.recordBytes + 22) + 23, Date() < deadline {
+      usleep(1000)
+      _ = ioctl(channel.descriptor, UInt(FIONREAD), &waiting)
+    }
+    _ = fcntl(channel.descriptor, F_SETFL, O_NONBLOCK)
+    for _ in 0..<reads {
+      let result = bytes.withUnsafeMutableBytes { channel.read(into: $0) }
+      #expect(result == .bytes(Channel.recordsMax * Channel.recordBytes))
+    }
+    #expect(channel.mayHaveMore)
+    #expect(bytes.withUnsafeMutableBytes { channel.read(into: $0) } == .bytes(1) && bytes[0] == 8)
+    #expect(bytes.withUnsafeMutableBytes { channel.read(into: $0) } == .wouldBlock && !channel.mayHaveMore)
+  }
+
+  @Test("what came alone is known to be all, without another look")
+  func nothingBehind() throws {
+    let server = try server { peer in
+      _ = peer.read()
+      peer.write([UInt8](repeating: 7, count: 100))
+      _ = peer.read()
+    }
+    let context = try trust.client()
+    let channel = Channel(Descriptor(try connectedSocket(port: server.port)))
+    channel.startTLS(try context.makeSession(host: "origin.example"))
+    #expect(channel.continueHandshake() == .done)
+    var bytes = [UInt8](repeating: 1, count: BufferPool.largeBytes)
+    #expect(bytes.prefix(1).withUnsafeBytes { channel.write($0) } == .bytes(1))
+    #expect(bytes.withUnsafeMutableBytes { channel.read(into: $0) } == .bytes(100))
+    #expect(!channel.mayHaveMore)
   }
 
   @Test("the protocol is the server's choice of those offered")
