@@ -105,6 +105,11 @@ import Transport
     from.note(.readable)
     #expect(from.take(into: lent[3], max: 1) == .bytes(1))
     pool.giveBack(lent[3])
-    #expect(try #require(pool.borrow()).capacity == 1 << 20)
+    let anew = try #require(pool.borrow())
+    #expect(anew.capacity == 1 << 20)
+    // Eight are kept, the wide ones.
+    for pipe in [lent[8], lent[9], anew] + lent[0...2] + lent[4...7] { pool.giveBack(pipe) }
+    let again = try (0..<9).map { _ in try #require(pool.borrow()) }
+    #expect(again.prefix(8).allSatisfy { $0.capacity == 1 << 20 } && again[8] !== lent[8] && again[8] !== lent[9])
   }
 }
