@@ -19,7 +19,8 @@ public final class BufferPool {
   /// Those that are here to be lent.
   public var keptCount: Int { ordinary.count + large.count }
 
-  /// Receive windows of 4 MiB (`SocketOptions.widenReceiveWindow`) that may still be lent (I12).
+  /// Connections that may still have their receive window widened at once (`SocketOptions.widenReceiveWindow`). The others'
+  /// grow as the kernel sees fit: in either case net.ipv4.tcp_rmem and tcp_mem bound what it holds.
   private var windowsLeft = 8
 
   public init(ordinaryKeptMax: Int = 128, largeKeptMax: Int = 16) {

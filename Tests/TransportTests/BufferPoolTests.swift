@@ -105,7 +105,7 @@ import Transport
     #expect(pool.lentBytes == 0 && pool.keptCount == 1)
   }
 
-  @Test("eight wide receive windows are lent at a time (I12)")
+  @Test("eight wide receive windows are lent at a time")
   func windows() {
     let pool = BufferPool()
     #expect((0..<10).map { _ in pool.lendWindow() } == Array(repeating: true, count: 8) + [false, false])
