@@ -24,7 +24,7 @@ extension ExchangeRun {
     for round in 1...Self.roundsMax {
       // More than a small exchange: others need not wait for it with what they have to send.
       if round == 3 { loop.sendGathered() }
-      if client.wire.bytesMoved - before >= Self.turnBytesMax { break }
+      if round > 3, client.wire.bytesMoved - before >= Self.turnBytesMax { break }
       guard self.serial == serial else { return }
       if let upstream {
         if !pump(client, upstream) { return }
