@@ -10,7 +10,7 @@ extension ExchangeRun {
   /// One call moves at most this often, and not much more than this, before others are served. An event of either side and
   /// what was left over make three calls in a turn of the loop at most.
   private static let roundsMax = 32
-  private static let turnBytesMax: UInt64 = 2 << 20
+  private static let bytesMovedMax: UInt64 = 2 << 20
 
   /// Does all that can be done now, and sets the deadlines for what cannot.
   ///
@@ -24,7 +24,7 @@ extension ExchangeRun {
     for round in 1...Self.roundsMax {
       // More than a small exchange: others need not wait for it with what they have to send.
       if round == 3 { loop.sendGathered() }
-      if round > 3, client.wire.bytesMoved - before >= Self.turnBytesMax { break }
+      if round > 3, client.wire.bytesMoved - before >= Self.bytesMovedMax { break }
       guard self.serial == serial else { return }
       if let upstream {
         if !pump(client, upstream) { return }

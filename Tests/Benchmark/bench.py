@@ -231,15 +231,15 @@ def measure_load(setup, peer, port, connections, seconds, **kind):
     return result
 
 
-def measure_bulk(setup, peer, port, is_upload, times=1):
-    """`times` transfers in a row, and their mean: one alone varies by half, by who is woken when."""
+def measure_bulk(setup, peer, port, is_upload):
+    """Several transfers in a row, and their mean: one alone varies by half, by who is woken when."""
     command = ["taskset", "-c", str(setup.cpu), "curl", "-q", "-sS", "-f", "-o", "/dev/null", "-H", "Expect:"]
     command += ["-T", f"{setup.work}/bulk"] if is_upload else []
     before, began = peer.process.cpu_ns, time.monotonic()
-    for _ in range(times):
+    for _ in range(BULK_TIMES):
         subprocess.run(command + [f"http://127.0.0.1:{port}/bulk"], check=True)
-    seconds = (time.monotonic() - began) / times
-    cpu = (peer.process.cpu_ns - before) / 1e9 / times
+    seconds = (time.monotonic() - began) / BULK_TIMES
+    cpu = (peer.process.cpu_ns - before) / 1e9 / BULK_TIMES
     return {"cpu": cpu, "rate": BULK / seconds / 2**20, "rss": peer.process.rss_kib, "errors": ""}
 
 
@@ -249,10 +249,10 @@ WORKLOADS = {
     "GET, 512 connections": lambda s, p, t: measure_load(s, p, p.plain, 512, t),
     "GET, 64 connections, each another": lambda s, p, t: measure_load(s, p, p.plain, 64, t, script="another.lua"),
     "a connection for each GET": lambda s, p, t: measure_load(s, p, p.plain, 64, t, close=True),
-    "download of 1 GiB": lambda s, p, t: measure_bulk(s, p, p.plain, False, times=BULK_TIMES),
-    "upload of 1 GiB": lambda s, p, t: measure_bulk(s, p, p.plain, True, times=BULK_TIMES),
+    "download of 1 GiB": lambda s, p, t: measure_bulk(s, p, p.plain, False),
+    "upload of 1 GiB": lambda s, p, t: measure_bulk(s, p, p.plain, True),
     "TLS upstream, GET, 64 connections": lambda s, p, t: measure_load(s, p, p.tls, 64, t),
-    "TLS upstream, download of 1 GiB": lambda s, p, t: measure_bulk(s, p, p.tls, False, times=BULK_TIMES),
+    "TLS upstream, download of 1 GiB": lambda s, p, t: measure_bulk(s, p, p.tls, False),
 }
 
 
