@@ -319,8 +319,7 @@ def raise_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(65536, hard), hard))
 
 
-def idle_bytes(setup, peer, count=9700):
-    """HAProxy reckons with two descriptors for each, and machines often allow 20 000."""
+def idle_bytes(setup, peer, count=10_000):
     peer.start(setup, setup.cpu)
     load(setup.cpu, peer.plain, 1, 1)
     before = peer.process.rss_kib
@@ -481,7 +480,7 @@ def main():
         once = {}
         if not arguments.skip_once:
             peers = [Bearerd(), Nginx("nginx"), HAProxy("HAProxy")] + ([Envoy("Envoy")] if setup.envoy else [])
-            once["bytes for an idle connection, of 9 700"] = {p.name: f"{idle_bytes(setup, p):.0f}" for p in peers}
+            once["bytes for an idle connection, of 10 000"] = {p.name: f"{idle_bytes(setup, p):.0f}" for p in peers}
             starts = {p.name: cold_start(setup, p) for p in peers}
             once["start to first response, ms"] = {name: f"{values[0]:.0f}" for name, values in starts.items()}
             once["at rest, MiB"] = {name: f"{values[1] / 1024:.1f}" for name, values in starts.items()}
