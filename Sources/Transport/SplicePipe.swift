@@ -26,12 +26,11 @@ public final class SplicePipe {
     case wide = 1_048_576
   }
 
-  /// What was granted.
   let width: Width
 
-  /// nil where no descriptor is left, or not so much room; a wide one may become an ordinary one. (Through pipes that are
-  /// narrower still, content costs more than copied: 0.27 s of CPU for 400 MiB by 8 KiB, 0.15 copied.)
-  init?(_ wanted: Width) {
+  /// nil where no descriptor is left, or not so much room. (Through pipes narrower than an ordinary one content costs more
+  /// than copied: 0.27 s of CPU for 400 MiB by 8 KiB, 0.15 copied.)
+  init?(_ width: Width) {
     var ends: (Int32, Int32) = (-1, -1)
     let result = withUnsafeMutableBytes(of: &ends) {
       bearerd_pipe($0.baseAddress!.assumingMemoryBound(to: Int32.self))
@@ -39,12 +38,7 @@ public final class SplicePipe {
     if result != 0 { return nil }
     readEnd = Descriptor(ends.0)
     writeEnd = Descriptor(ends.1)
-    var width = wanted
-    var granted = bearerd_set_pipe_capacity(ends.1, width.rawValue)
-    if granted < 0, wanted == .wide {
-      width = .ordinary
-      granted = bearerd_set_pipe_capacity(ends.1, width.rawValue)
-    }
+    let granted = bearerd_set_pipe_capacity(ends.1, width.rawValue)
     if granted < 0 { return nil }
     self.width = width
     capacity = Int(granted)
@@ -116,7 +110,7 @@ public final class PipePool {
       return nil
     }
     let pipe = SplicePipe(.wide)
-    if pipe?.width == .wide { wideCount += 1 } else { wideIsDueIn = Self.pauseAfterRefusal }
+    if pipe == nil { wideIsDueIn = Self.pauseAfterRefusal } else { wideCount += 1 }
     return pipe
   }
 

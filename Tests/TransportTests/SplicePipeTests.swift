@@ -112,4 +112,66 @@ import Transport
     let again = try (0..<9).map { _ in try #require(pool.borrow()) }
     #expect(again.prefix(8).allSatisfy { $0.capacity == 1 << 20 } && again[8] !== lent[8] && again[8] !== lent[9])
   }
+
+  /// Goal: where the kernel refuses a wide pipe an ordinary one serves, where it refuses that too there is none, and wide
+  /// ones are asked for again after 64 lendings. Method: a process of its own, which becomes an account without other pipes
+  /// (root has no limit), uses up what fs.pipe-user-pages-soft allows but for two ordinary pipes, then those too.
+  @Test("an account that may have no more pipe memory gets ordinary pipes, then none, later wide ones again")
+  func refusal() async {
+    await #expect(processExitsWith: .success) {
+      #expect(getuid() != 0 || setuid(61_184) == 0)
+      var held: [Int32: [Raw]] = [:]
+      defer { for pipe in held.values.joined() { pipe.close() } }
+      // A wide one fits no more, two ordinary ones do.
+      for size in [Raw.wide, Raw.ordinary] {
+        while let pipe = Raw(size) {
+          held[size, default: []].append(pipe)
+          try #require(held[size]?.count != 400, "pipes are not limited here (fs.pipe-user-pages-soft)")
+        }
+      }
+      let freed = held[Raw.wide]?.popLast()
+      try #require(freed != nil)
+      freed?.close()
+      for _ in 0..<2 { held[Raw.ordinary, default: []].append(try #require(Raw(Raw.ordinary))) }
+      let pool = PipePool()
+      let first = try #require(pool.borrow())
+      #expect(first.capacity == 256 << 10)
+      while let pipe = Raw(Raw.ordinary) { held[Raw.ordinary, default: []].append(pipe) }
+      #expect(pool.borrow() == nil)
+      pool.giveBack(first)
+      for pipe in held.removeValue(forKey: Raw.ordinary) ?? [] { pipe.close() }
+      held.removeValue(forKey: Raw.wide)?.forEach { $0.close() }
+      // The refused borrowing counts as one of 64.
+      let lent = (0..<63).compactMap { _ in
+        let pipe = pool.borrow()
+        if let pipe { pool.giveBack(pipe) }
+        return pipe
+      }
+      #expect(lent.count == 63 && lent.allSatisfy { $0 === first })
+      #expect(pool.borrow()?.capacity == 1 << 20)
+    }
+  }
+
+  /// A pipe that was granted what it asked for.
+  private struct Raw {
+    static let wide: Int32 = 1 << 20
+    static let ordinary: Int32 = 256 << 10
+    private var ends: (Int32, Int32) = (-1, -1)
+
+    init?(_ bytes: Int32) {
+      var pair: [Int32] = [-1, -1]
+      guard pipe(&pair) == 0 else { return nil }
+      ends = (pair[0], pair[1])
+      // F_SETPIPE_SZ of fcntl(2).
+      if fcntl(ends.0, 1031, bytes) < bytes {
+        close()
+        return nil
+      }
+    }
+
+    func close() {
+      Glibc.close(ends.0)
+      Glibc.close(ends.1)
+    }
+  }
 }
