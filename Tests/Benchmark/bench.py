@@ -72,9 +72,13 @@ class Process:
 class Peer:
     """A proxy: started anew for each round, with its plain and its TLS upstream on two ports."""
 
-    def __init__(self, name, has_tls=True):
+    def __init__(self, name, has_tls=True, only=None):
         self.name = name
         self.has_tls = has_tls
+        self.only = only
+
+    def takes_part(self, workload):
+        return workload == self.only if self.only else self.has_tls or not workload.startswith("TLS")
 
     def wait(self, port):
         deadline = time.monotonic() + 10
@@ -129,10 +133,17 @@ class Envoy(Peer):
 
 
 class Relay(Peer):
-    def start(self, setup, cpu):
-        command = [f"{setup.work}/relay", str(setup.ports["ORIGIN"])]
+    def start(self, setup, cpu, mode=()):
+        command = [f"{setup.work}/relay", str(setup.ports["ORIGIN"]), *mode]
         self.process = Process(command, cpu, stdout=subprocess.PIPE)
         self.plain = int(self.process.popen.stdout.readline())
+
+
+class Floor(Relay):
+    """Four calls that block, for one connection."""
+
+    def start(self, setup, cpu):
+        super().start(setup, cpu, ["floor"])
 
 
 class Bearerd(Peer):
@@ -243,8 +254,9 @@ def measure_bulk(setup, peer, port, is_upload):
     return {"cpu": cpu, "rate": BULK / seconds / 2**20, "rss": peer.process.rss_kib, "errors": ""}
 
 
+FLOOR_WORKLOAD = "GET, 1 connection"
 WORKLOADS = {
-    "GET, 1 connection": lambda s, p, t: measure_load(s, p, p.plain, 1, t),
+    FLOOR_WORKLOAD: lambda s, p, t: measure_load(s, p, p.plain, 1, t),
     "GET, 64 connections": lambda s, p, t: measure_load(s, p, p.plain, 64, t),
     "GET, 512 connections": lambda s, p, t: measure_load(s, p, p.plain, 512, t),
     "GET, 64 connections, each another": lambda s, p, t: measure_load(s, p, p.plain, 64, t, script="another.lua"),
@@ -258,7 +270,7 @@ WORKLOADS = {
 
 def rounds(setup, arguments):
     """results[workload][peer]: a list of what each round measured."""
-    peers = [Bearerd(), Nginx("nginx"), HAProxy("HAProxy"), Relay("relay", has_tls=False)]
+    peers = [Bearerd(), Nginx("nginx"), HAProxy("HAProxy"), Relay("relay", has_tls=False), Floor("floor", only=FLOOR_WORKLOAD)]
     if setup.envoy:
         peers.insert(3, Envoy("Envoy"))
     results = {name: {} for name in WORKLOADS if re.search(arguments.only, name)}
@@ -267,11 +279,10 @@ def rounds(setup, arguments):
             # Each begins as often as another, and the neighbours in time change.
             order = peers[number % len(peers):] + peers[:number % len(peers)]
             for peer in order:
-                is_tls = name.startswith("TLS")
-                if is_tls and not peer.has_tls:
+                if not peer.takes_part(name):
                     continue
                 if isinstance(peer, Bearerd):
-                    peer.start(setup, setup.cpu, kind="tls" if is_tls else "plain")
+                    peer.start(setup, setup.cpu, kind="tls" if name.startswith("TLS") else "plain")
                 else:
                     peer.start(setup, setup.cpu)
                 result = WORKLOADS[name](setup, peer, arguments.seconds)
@@ -432,6 +443,16 @@ def cpu_table(results):
     return "\n".join(lines)
 
 
+def floor_line(results):
+    """A proxy that needs less than twice the floor cannot be had at half of its CPU."""
+    peers = results.get(FLOOR_WORKLOAD)
+    if not peers:
+        return []
+    ratios = ", ".join(f"{ratio(peers, 'floor', name):.2f} of {name}" for name in NAMES if name in peers)
+    return [f"The floor, {FLOOR_WORKLOAD}, recv and send on each side, which block, and nothing else: "
+            f"{median(peers['floor'], 'cpu'):.1f} µs; {ratios}."]
+
+
 def rate_table(results):
     names = NAMES
     lines = ["| workload | figure | " + " | ".join(names) + " |", "|---" * 7 + "|"]
@@ -498,8 +519,9 @@ def main():
             once["1 000 sessions in a pool, 64 connections: CPU µs per request"] = {"bearerd": f"{pooled['cpu']:.1f}"}
         where = (f"`make bench ROUNDS={arguments.rounds}`: medians of {arguments.rounds} rounds of {arguments.seconds} s; "
                  f"{processor()}, Linux {platform.release()}; {versions(setup)}.")
-        short = "\n\n".join([where, cpu_table(results)] + ([once_table(once)] if once else []))
-        whole = "\n\n".join([where, cpu_table(results), rate_table(results)] + ([once_table(once)] if once else []))
+        tables = [where, cpu_table(results)] + floor_line(results)
+        rest = [once_table(once)] if once else []
+        short, whole = "\n\n".join(tables + rest), "\n\n".join(tables + [rate_table(results)] + rest)
         print(whole)
         if arguments.write:
             replace_table(f"{TREE}/README.md", short)
