@@ -132,7 +132,7 @@ let package = Package(
     .testTarget(
       name: "ServerTests",
       dependencies: [
-        "Server", "SessionStore", "ProxyCore", "BearerPolicy", "Chronology",
+        "Server", "SessionStore", "Transport", "ProxyCore", "BearerPolicy", "Chronology",
         .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: everywhere),

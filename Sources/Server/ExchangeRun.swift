@@ -198,16 +198,14 @@ final class ExchangeRun {
     waitedForBearer = true
     let serial = serial
     let bound = LoopBound(self, on: loop)
-    bearerTicket = worker.keeper.ask(session, rejected: rejected, route: plan.upstreamIndex) {
+    bearerTicket = worker.keeper.ask(session, rejected: rejected, route: plan.upstreamIndex, on: loop) {
       [worker] slot, update, answer in
-      worker.loop.post {
-        if let slot, let update { worker.bearers.update(slot, update, now: worker.loop.now) }
-        let run = bound.onLoop
-        guard run.serial == serial, run.exchange != nil else { return }
-        run.bearerTicket = nil
-        run.chose(slot)
-        run.react(to: run.bearer(answer, slot: slot))
-      }
+      if let slot, let update { worker.bearers.update(slot, update, now: worker.loop.now) }
+      let run = bound.onLoop
+      guard run.serial == serial, run.exchange != nil else { return }
+      run.bearerTicket = nil
+      run.chose(slot)
+      run.react(to: run.bearer(answer, slot: slot))
     }
     return nil
   }

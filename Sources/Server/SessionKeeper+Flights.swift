@@ -128,9 +128,11 @@ extension SessionKeeper {
     }
     planAhead(slot)
     loops.publish(slot, update(slot))
+    var answers = Answers()
     for wakeup in wakeups {
-      if let answer = live.parked.removeValue(forKey: wakeup.waiter) { tell(slot, wakeup.answer, answer) }
+      if let asker = live.parked.removeValue(forKey: wakeup.waiter) { add(wakeup.answer, of: slot, to: asker, &answers) }
     }
+    answers.tell()
     // Commands that come later wait for a flight of their own.
     let commands = live.commands
     live.commands = []

@@ -6,7 +6,7 @@ public import Logging
 public import ProxyCore
 public import SessionStore
 import Synchronization
-import Transport
+public import Transport
 
 /// Which session a request uses.
 public enum SessionReference: Equatable, Sendable {
@@ -127,24 +127,28 @@ public final class SessionKeeper: @unchecked Sendable {
 
   // MARK: questions
 
-  /// Asks for a token; `answer` is called once, on the keeper's queue, unless the question is withdrawn.
+  /// Asks for a token; `answer` is called once, unless the question is withdrawn.
   ///
   /// - Parameters:
   ///   - rejected: the generation that was answered 401.
   ///   - route: which upstream that was, for the cool-down.
+  ///   - loop: on whose queue `answer` is called; nil: the keeper's.
   @discardableResult
   public func ask(
-    _ session: SessionReference, rejected: UInt64?, route: Int, answer: @escaping Answer
+    _ session: SessionReference, rejected: UInt64?, route: Int, on loop: EventLoop? = nil, answer: @escaping Answer
   ) -> Ticket {
+    let asker = Asker(loop: loop, answer: answer)
     let number = ticketCount.add(1, ordering: .relaxed).newValue
     queue.async { [self] in
       switch session {
-      case .slot(let slot): ask(number, slot, rejected: rejected, route: route) { answer($0, $1, $2) }
+      case .slot(let slot): ask(number, slot, rejected: rejected, route: route, asker)
       case .named(let name):
         if sessions.slot(of: name) == nil, store.stamp(name) == nil {
-          return answer(nil, nil, .unavailable(Refusals.missing(name)))
+          var answers = Answers()
+          answers.add(nil, nil, .unavailable(Refusals.missing(name)), to: asker)
+          return answers.tell()
         }
-        ask(number, sessions.makeSlot(name), rejected: rejected, route: route) { answer($0, $1, $2) }
+        ask(number, sessions.makeSlot(name), rejected: rejected, route: route, asker)
       }
     }
     return Ticket(number: number, session: session)
@@ -165,7 +169,7 @@ public final class SessionKeeper: @unchecked Sendable {
   }
 
   private func ask(
-    _ waiter: UInt64, _ slot: Int, rejected: UInt64?, route: Int, answer: @escaping LiveSession.Parked
+    _ waiter: UInt64, _ slot: Int, rejected: UInt64?, route: Int, _ asker: Asker
   ) {
     let live = look(slot)
     let outcome = live.ledger.ask(
@@ -176,20 +180,23 @@ public final class SessionKeeper: @unchecked Sendable {
     }
     switch outcome {
     case .parked(let trigger):
-      live.parked[waiter] = answer
+      live.parked[waiter] = asker
       if let trigger { takeOff(slot, trigger: trigger) }
-    case .ready, .unchanged, .refused, .tooManyWaiters: tell(slot, outcome, answer)
+    case .ready, .unchanged, .refused, .tooManyWaiters:
+      var answers = Answers()
+      add(outcome, of: slot, to: asker, &answers)
+      answers.tell()
     }
   }
 
-  func tell(_ slot: Int, _ outcome: SessionLedger.Answer, _ answer: LiveSession.Parked) {
+  func add(_ outcome: SessionLedger.Answer, of slot: Int, to asker: Asker, _ answers: inout Answers) {
     switch outcome {
-    case .ready(let generation): answer(slot, update(slot), .ready(generation: generation))
-    case .unchanged(let generation): answer(slot, nil, .ready(generation: generation))
-    case .refused(let failure): answer(slot, nil, .unavailable(refusal(slot, failure)))
+    case .ready(let generation): answers.add(slot, update(slot), .ready(generation: generation), to: asker)
+    case .unchanged(let generation): answers.add(slot, nil, .ready(generation: generation), to: asker)
+    case .refused(let failure): answers.add(slot, nil, .unavailable(refusal(slot, failure)), to: asker)
     case .tooManyWaiters:
       tallies.waitersRefused += 1
-      answer(slot, nil, .unavailable(Refusals.tooManyWaiters(sessions[slot].name)))
+      answers.add(slot, nil, .unavailable(Refusals.tooManyWaiters(sessions[slot].name)), to: asker)
     case .parked: preconditionFailure("a parked waiter is told by its flight")
     }
   }

@@ -28,12 +28,10 @@ final class Settling: @unchecked Sendable {
 
 /// A session in use: touched on the keeper's queue only.
 final class LiveSession {
-  typealias Parked = @Sendable (Int, BearerUpdate?, BearerAnswer) -> Void
-
   var ledger: SessionLedger
   /// Of the file that the ledger's record was read from; nil: read it again.
   var stamp: FileStamp?
-  var parked: [UInt64: Parked] = [:]
+  var parked: [UInt64: Asker] = [:]
   /// Commands wait for a flight of their own.
   var commands: [@Sendable (FlightResult) -> Void] = []
   var runner: FlightRunner?

@@ -372,7 +372,7 @@ def cold_start(setup, peer, count=9):
 
 
 class TokenEndpoint:
-    """Answers a refresh after a known time."""
+    """Answers a refresh after a known time, counted from its connection: one for each request."""
 
     def __init__(self, seconds):
         answers = self
@@ -383,7 +383,6 @@ class TokenEndpoint:
 
             def do_POST(self):
                 self.rfile.read(int(self.headers["Content-Length"]))
-                began = time.monotonic()
                 time.sleep(seconds)
                 body = json.dumps({"access_token": TOKEN, "refresh_token": "next", "expires_in": 360000}).encode()
                 self.send_response(200)
@@ -391,10 +390,16 @@ class TokenEndpoint:
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
-                answers.took.append(time.monotonic() - began)
+                answers.took.append(time.monotonic() - answers.began)
 
-        self.took = []
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(ThreadingHTTPServer):
+            def get_request(self):
+                accepted = super().get_request()
+                answers.began = time.monotonic()
+                return accepted
+
+        self.took, self.began = [], None
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 

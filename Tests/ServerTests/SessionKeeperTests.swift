@@ -9,6 +9,7 @@ import Server
 import SessionStore
 import Synchronization
 import Testing
+import Transport
 
 /// A keeper on a store of its own, with a disk that can be made to fail and a provider that answers from memory.
 private final class Bench: Sendable {
@@ -238,5 +239,30 @@ private final class Bench: Sendable {
       #expect(told.code == .refreshUnavailable && (told.retryAfterSeconds ?? 0) >= 6)
     }
     #expect(bench.counter.count == 1)
+  }
+
+  /// Goal: a loop is not woken for each of many who wait there. Method: it reads its clock once for each time it is woken
+  /// by a post, and who is told notes what it reads.
+  @Test("All who wait on a loop are told there, 128 at a time")
+  func wakings() throws {
+    let bench = try Bench(waitersMax: 1000)
+    let loop = try EventLoop(index: 0)
+    defer { loop.stop() }
+    bench.counter.hold()
+    let seen = Mutex<[(Instant, BearerAnswer)]>([])
+    let told = DispatchSemaphore(value: 0)
+    for _ in 0..<200 {
+      bench.keeper.ask(.named(Bench.name), rejected: 1, route: 0, on: loop) { _, _, answer in
+        dispatchPrecondition(condition: .onQueue(loop.queue))
+        seen.withLock { $0.append((loop.now, answer)) }
+        told.signal()
+      }
+    }
+    #expect(bench.eventually { bench.counter.count == 1 })
+    bench.counter.release()
+    for _ in 0..<200 { try #require(told.wait(timeout: .now() + 30) == .success) }
+    let all = seen.withLock { $0 }
+    #expect(all.allSatisfy { $0.1 == .ready(generation: 2) })
+    #expect(Set(all.map(\.0)).map { at in all.count { $0.0 == at } }.sorted() == [72, 128])
   }
 }

@@ -29,14 +29,14 @@ import Testing
     #expect(seen == ["write new", "sync new", "rename json", "syncDirectory 2b"])
   }
 
-  @Test("The result's room is durable before the intent, and the intent before anything is sent")
+  @Test("The result's room is durable before the intent has its name, and the intent before anything is sent")
   func intentOrder() throws {
     let seen = try steps { store, lock in
       let reserved = try store.writeIntent(makeRecord(refresh: nil, intent: makeIntent()), lock: lock)
       reserved.close()
     }
-    let room = ["allocate result", "sync result"]
-    #expect(seen == room + ["write new", "sync new", "rename json", "syncDirectory 2b"])
+    #expect(
+      seen == ["allocate result", "write new", "sync new", "sync result", "rename json", "syncDirectory 2b"])
   }
 
   @Test("The result is durable before it has its name; what its room has left over is given back after it can be used")
@@ -110,6 +110,24 @@ import Testing
       #expect(directory.files() == before)
       #expect(lock.isHeld)
     }
+  }
+
+  @Test("Room that cannot be made durable leaves the session without an intent, and nothing beside it")
+  func roomRefused() throws {
+    let directory = TemporaryDirectory()
+    let script = FaultScript { _, event in event.call == .sync && event.path.hasSuffix(".result") ? ENOSPC : nil }
+    let store = try FileSessionStore(stateDirectory: directory.path, disk: script.disk)
+    try store.seed(makeRecord())
+    let old = fileBytes(directory.sessionPath())
+    let before = directory.files()
+    let lock = try store.lock("alice", until: inTime)
+    script.start()
+    let fault = #expect(throws: StoreFault.self) {
+      try store.writeIntent(makeRecord(intent: makeIntent()), lock: lock)
+    }
+    if case .full? = fault {} else { Issue.record("\(String(describing: fault))") }
+    #expect(fileBytes(directory.sessionPath()) == old)
+    #expect(directory.files() == before)
   }
 
   @Test("A failed fsync is followed by a new file, never by a second fsync of the same one")
