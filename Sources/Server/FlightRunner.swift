@@ -26,8 +26,6 @@ final class FlightRunner: @unchecked Sendable {
 
   /// SPEC §5: who waits for a lock also tries every 100 ms.
   private static let lockRetry = DispatchTimeInterval.milliseconds(100)
-  /// Those who waited for the token are served first; putting away takes the disk and the processor (I7 does not need it).
-  private static let putAwayDelay = DispatchTimeInterval.milliseconds(20)
   /// What a holder's disk may take beside its refresh.
   private static let lockSlack = Interval.seconds(10)
 
@@ -75,7 +73,7 @@ final class FlightRunner: @unchecked Sendable {
     case .finish(let result): ended(result, false)
     case .finishAndRelease(let result):
       ended(result, true)
-      queue.asyncAfter(deadline: .now() + Self.putAwayDelay) { [self] in releaseLock() }
+      releaseLock()
     case .finishKeepingLock(let result, let record, let after):
       ended(result, true)
       retry(record, after)
