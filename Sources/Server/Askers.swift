@@ -6,6 +6,10 @@ struct Asker: Sendable {
   /// nil: the keeper's queue.
   let loop: EventLoop?
   let answer: SessionKeeper.Answer
+
+  func tell(_ slot: Int?, _ update: BearerUpdate?, _ bearer: BearerAnswer) {
+    if let loop { loop.post { answer(slot, update, bearer) } } else { answer(slot, update, bearer) }
+  }
 }
 
 /// What is told on one occasion: each loop is woken once for many who wait there, not for each of them.
@@ -14,21 +18,19 @@ struct Asker: Sendable {
 /// and looks for events, while all of them wait (1.5 ms, traced).
 struct Answers {
   private var ofLoops: [ObjectIdentifier: (loop: EventLoop, calls: [@Sendable () -> Void])] = [:]
-  private var ownCalls: [@Sendable () -> Void] = []
 
   /// A loop looks for events after so many.
   private static let callsMax = 128
 
-  mutating func add(_ slot: Int?, _ update: BearerUpdate?, _ answer: BearerAnswer, to asker: Asker) {
-    let call = { @Sendable in asker.answer(slot, update, answer) }
-    guard let loop = asker.loop else { return ownCalls.append(call) }
+  /// Who asked without a loop is told at once.
+  mutating func add(_ slot: Int?, _ update: BearerUpdate?, _ bearer: BearerAnswer, to asker: Asker) {
+    guard let loop = asker.loop else { return asker.tell(slot, update, bearer) }
     let id = ObjectIdentifier(loop)
-    ofLoops[id, default: (loop, [])].calls.append(call)
+    ofLoops[id, default: (loop, [])].calls.append { asker.answer(slot, update, bearer) }
     if ofLoops[id]?.calls.count == Self.callsMax { ofLoops.removeValue(forKey: id).map(Self.post) }
   }
 
   consuming func tell() {
-    for call in ownCalls { call() }
     for entry in ofLoops.values { Self.post(entry) }
   }
 

@@ -130,7 +130,9 @@ extension SessionKeeper {
     loops.publish(slot, update(slot))
     var answers = Answers()
     for wakeup in wakeups {
-      if let asker = live.parked.removeValue(forKey: wakeup.waiter) { add(wakeup.answer, of: slot, to: asker, &answers) }
+      guard let asker = live.parked.removeValue(forKey: wakeup.waiter) else { continue }
+      let (update, bearer) = told(wakeup.answer, of: slot)
+      answers.add(slot, update, bearer, to: asker)
     }
     answers.tell()
     // Commands that come later wait for a flight of their own.

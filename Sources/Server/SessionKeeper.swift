@@ -144,9 +144,7 @@ public final class SessionKeeper: @unchecked Sendable {
       case .slot(let slot): ask(number, slot, rejected: rejected, route: route, asker)
       case .named(let name):
         if sessions.slot(of: name) == nil, store.stamp(name) == nil {
-          var answers = Answers()
-          answers.add(nil, nil, .unavailable(Refusals.missing(name)), to: asker)
-          return answers.tell()
+          return asker.tell(nil, nil, .unavailable(Refusals.missing(name)))
         }
         ask(number, sessions.makeSlot(name), rejected: rejected, route: route, asker)
       }
@@ -183,20 +181,20 @@ public final class SessionKeeper: @unchecked Sendable {
       live.parked[waiter] = asker
       if let trigger { takeOff(slot, trigger: trigger) }
     case .ready, .unchanged, .refused, .tooManyWaiters:
-      var answers = Answers()
-      add(outcome, of: slot, to: asker, &answers)
-      answers.tell()
+      let (update, bearer) = told(outcome, of: slot)
+      asker.tell(slot, update, bearer)
     }
   }
 
-  func add(_ outcome: SessionLedger.Answer, of slot: Int, to asker: Asker, _ answers: inout Answers) {
+  /// What who asked is told of what the ledger has answered.
+  func told(_ outcome: SessionLedger.Answer, of slot: Int) -> (BearerUpdate?, BearerAnswer) {
     switch outcome {
-    case .ready(let generation): answers.add(slot, update(slot), .ready(generation: generation), to: asker)
-    case .unchanged(let generation): answers.add(slot, nil, .ready(generation: generation), to: asker)
-    case .refused(let failure): answers.add(slot, nil, .unavailable(refusal(slot, failure)), to: asker)
+    case .ready(let generation): return (update(slot), .ready(generation: generation))
+    case .unchanged(let generation): return (nil, .ready(generation: generation))
+    case .refused(let failure): return (nil, .unavailable(refusal(slot, failure)))
     case .tooManyWaiters:
       tallies.waitersRefused += 1
-      answers.add(slot, nil, .unavailable(Refusals.tooManyWaiters(sessions[slot].name)), to: asker)
+      return (nil, .unavailable(Refusals.tooManyWaiters(sessions[slot].name)))
     case .parked: preconditionFailure("a parked waiter is told by its flight")
     }
   }

@@ -281,16 +281,19 @@ extension FileSessionStore {
   ) throws(StoreFault) -> Descriptor? {
     var bytes = try fileBytes(record, name)
     defer { wipe(&bytes) }
+    func replace() throws(DiskError) -> Descriptor? {
+      try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name)) {
+        () throws(DiskError) in try room?.sync()
+      }
+    }
     do throws(DiskError) {
       do throws(DiskError) {
-        return try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name)) {
-          () throws(DiskError) in try room?.sync()
-        }
+        return try replace()
       } catch {
         // The sessions' directory was deleted and is back, empty: a result kept in memory goes there (I7).
         guard error.code == ENOENT, try disk.makeDirectory(shardPath(name)) else { throw error }
         try disk.syncDirectory(sessionsDirectory)
-        return try disk.replace(sessionPath(name), with: bytes, by: newPath(name), in: shardPath(name))
+        return try replace()
       }
     } catch {
       throw .writing(sessionPath(name), error)
@@ -343,11 +346,10 @@ extension FileSessionStore {
 extension Disk {
   /// Write a new file, fsync, rename, fsync the directory. After a failed fsync another new file is tried once.
   ///
-  /// - Parameter beforeRename: what has to be durable first. On a file system with a journal the new file's fsync has
-  ///   carried it along: 0.1 ms, before it 0.3 (measured, ext4).
-  ///
   /// A throw from the last step leaves the new content in place, possibly not durable; from any other, the old.
   /// Returns the file that was replaced (`rename`).
+  /// - Parameter beforeRename: what has to be durable first. On a file system with a journal the new file's fsync has
+  ///   carried it along: 0.1 ms, before it 0.3 (measured, ext4).
   @discardableResult
   func replace(
     _ path: String, with bytes: [UInt8], by temporary: String, in directory: String,

@@ -72,13 +72,12 @@ class Process:
 class Peer:
     """A proxy: started anew for each round, with its plain and its TLS upstream on two ports."""
 
-    def __init__(self, name, has_tls=True, only=None):
+    def __init__(self, name, has_tls=True):
         self.name = name
         self.has_tls = has_tls
-        self.only = only
 
     def takes_part(self, workload):
-        return workload == self.only if self.only else self.has_tls or not workload.startswith("TLS")
+        return self.has_tls or not workload.startswith("TLS")
 
     def wait(self, port):
         deadline = time.monotonic() + 10
@@ -133,8 +132,10 @@ class Envoy(Peer):
 
 
 class Relay(Peer):
-    def start(self, setup, cpu, mode=()):
-        command = [f"{setup.work}/relay", str(setup.ports["ORIGIN"]), *mode]
+    mode = []
+
+    def start(self, setup, cpu):
+        command = [f"{setup.work}/relay", str(setup.ports["ORIGIN"])] + self.mode
         self.process = Process(command, cpu, stdout=subprocess.PIPE)
         self.plain = int(self.process.popen.stdout.readline())
 
@@ -142,8 +143,10 @@ class Relay(Peer):
 class Floor(Relay):
     """Four calls that block, for one connection."""
 
-    def start(self, setup, cpu):
-        super().start(setup, cpu, ["floor"])
+    mode = ["floor"]
+
+    def takes_part(self, workload):
+        return workload == FLOOR_WORKLOAD
 
 
 class Bearerd(Peer):
@@ -270,7 +273,7 @@ WORKLOADS = {
 
 def rounds(setup, arguments):
     """results[workload][peer]: a list of what each round measured."""
-    peers = [Bearerd(), Nginx("nginx"), HAProxy("HAProxy"), Relay("relay", has_tls=False), Floor("floor", only=FLOOR_WORKLOAD)]
+    peers = [Bearerd(), Nginx("nginx"), HAProxy("HAProxy"), Relay("relay", has_tls=False), Floor("floor")]
     if setup.envoy:
         peers.insert(3, Envoy("Envoy"))
     results = {name: {} for name in WORKLOADS if re.search(arguments.only, name)}

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import Testing
 import Transport
@@ -162,8 +163,7 @@ import Transport
       var pair: [Int32] = [-1, -1]
       guard pipe(&pair) == 0 else { return nil }
       ends = (pair[0], pair[1])
-      // F_SETPIPE_SZ of fcntl(2).
-      if fcntl(ends.0, 1031, bytes) < bytes {
+      if bearerd_set_pipe_capacity(ends.0, bytes) < bytes {
         close()
         return nil
       }
